@@ -20,6 +20,8 @@ func Complete[T informer.Object](obj T) T {
 		o.Spec.Selector = completeTemplate(o.Spec.Selector, &o.Spec.Template, o.Name)
 	case *appsv1.Deployment:
 		o.Spec.Selector = completeTemplate(o.Spec.Selector, &o.Spec.Template, o.Name)
+	case *appsv1.StatefulSet:
+		o.Spec.Selector = completeTemplate(o.Spec.Selector, &o.Spec.Template, o.Name)
 	case *corev1.Service:
 		if len(o.Spec.Ports) == 0 && o.Spec.Type != corev1.ServiceTypeExternalName && o.Spec.ClusterIP != corev1.ClusterIPNone {
 			o.Spec.Ports = []corev1.ServicePort{{Port: 80}}

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -28,7 +27,6 @@ import (
 	"github.com/keelson-dev/keelson/controllers/disruption"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/informer"
-	"github.com/keelson-dev/keelson/registry"
 )
 
 // The resources of the tests.
@@ -68,20 +66,6 @@ func served(_ context.Context, kind schema.GroupVersionKind) (disruption.Served,
 	return disruption.Served{}, false
 }
 
-// statefulSetKind is what the registry does not have itself: a kind with a scale that no informer shows.
-func statefulSetKind() registry.Kind {
-	return registry.Definition[*appsv1.StatefulSet]{
-		Names:        registry.Names{Kind: "StatefulSet", Plural: "statefulsets"},
-		GroupVersion: appsv1.SchemeGroupVersion, Namespaced: true,
-		New:     func() *appsv1.StatefulSet { return &appsv1.StatefulSet{} },
-		NewList: func() runtime.Object { return &appsv1.StatefulSetList{} },
-		Sub: registry.Subresources[*appsv1.StatefulSet]{Scale: &registry.Scale[*appsv1.StatefulSet]{
-			Spec:   func(s *appsv1.StatefulSet) int32 { return *s.Spec.Replicas },
-			Status: func(s *appsv1.StatefulSet) (int32, string) { return s.Status.Replicas, "" },
-		}},
-	}.Kind()
-}
-
 func inBubble(t *testing.T, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	(&bench{}).run(t, test)
@@ -90,7 +74,7 @@ func inBubble(t *testing.T, test func(t *testing.T, b *bench)) {
 func (b *bench) run(t *testing.T, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b.T, b.api = t, controllerstest.Start(t, controllerstest.Options{Kinds: []registry.Kind{statefulSetKind()}, Before: b.before})
+		b.T, b.api = t, controllerstest.Start(t, controllerstest.Options{Before: b.before})
 		var asked disruption.Client = b.api
 		if b.client != nil {
 			b.client.Client = b.api

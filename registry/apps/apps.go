@@ -13,7 +13,7 @@ import (
 
 // Kinds returns the kinds of the group in discovery order.
 func Kinds() []registry.Kind {
-	return []registry.Kind{controllerRevisions(), deployments(), replicaSets()}
+	return []registry.Kind{controllerRevisions(), deployments(), replicaSets(), statefulSets()}
 }
 
 // validateSelected validates a selector and the template of the pods that it must select.

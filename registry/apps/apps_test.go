@@ -205,13 +205,15 @@ func TestReplicaSet(t *testing.T) {
 }
 
 func TestScale(t *testing.T) {
-	for _, plural := range []string{"deployments", "replicasets"} {
+	for _, plural := range []string{"deployments", "replicasets", "statefulsets"} {
 		k := registrytest.Find(t, apps.Kinds(), plural)
 		obj := k.New()
 		switch o := obj.(type) {
 		case *appsv1.Deployment:
 			o.Spec.Selector, o.Status.Replicas = selector(), 2
 		case *appsv1.ReplicaSet:
+			o.Spec.Selector, o.Status.Replicas = selector(), 2
+		case *appsv1.StatefulSet:
 			o.Spec.Selector, o.Status.Replicas = selector(), 2
 		}
 		k.Sub.Scale.Set(obj, 5)
@@ -255,4 +257,5 @@ func ExampleKinds() {
 	// controllerrevisions [] false
 	// deployments [deploy] true
 	// replicasets [rs] true
+	// statefulsets [sts] true
 }

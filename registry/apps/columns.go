@@ -60,6 +60,25 @@ func replicaSetColumns() registry.Columns[*appsv1.ReplicaSet] {
 	}
 }
 
+func statefulSetColumns() registry.Columns[*appsv1.StatefulSet] {
+	return registry.Columns[*appsv1.StatefulSet]{
+		Definitions: []metav1.TableColumnDefinition{
+			registry.NameColumn(),
+			registry.TextColumn("Ready", "Number of the pod with ready state"),
+			registry.AgeColumn(),
+			registry.WideColumn("Containers", "Names of each container in the template."),
+			registry.WideColumn("Images", "Images referenced by each container in the template."),
+		},
+		Cells: func(s *appsv1.StatefulSet, now time.Time) []any {
+			names, images := containers(s.Spec.Template.Spec.Containers)
+			return []any{
+				s.Name, fmt.Sprintf("%d/%d", s.Status.ReadyReplicas, replicas(s.Spec.Replicas)),
+				registry.Age(s.CreationTimestamp, now), names, images,
+			}
+		},
+	}
+}
+
 func revisionColumns() registry.Columns[*appsv1.ControllerRevision] {
 	return registry.Columns[*appsv1.ControllerRevision]{
 		Definitions: []metav1.TableColumnDefinition{

@@ -257,6 +257,9 @@ func TestCells(t *testing.T) {
 	rs.Spec.Template = d.Spec.Template
 	d.Spec.Replicas, d.Status = new(int32(3)), appsv1.DeploymentStatus{ReadyReplicas: 2, UpdatedReplicas: 4, AvailableReplicas: 1}
 	rs.Spec.Replicas, rs.Status = new(int32(3)), appsv1.ReplicaSetStatus{Replicas: 4, ReadyReplicas: 2}
+	sts := statefulSet()
+	sts.CreationTimestamp, sts.Spec.Template = made, d.Spec.Template
+	sts.Spec.Replicas, sts.Status = new(int32(3)), appsv1.StatefulSetStatus{ReadyReplicas: 2, Replicas: 4}
 	bare, odd, empty := d.DeepCopy(), d.DeepCopy(), rs.DeepCopy()
 	bare.Spec.Replicas, bare.Spec.Selector = nil, nil
 	odd.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}
@@ -274,6 +277,7 @@ func TestCells(t *testing.T) {
 		{"deployments", odd, []any{"web", "2/3", int64(4), int64(1), "60m", "c,s", "web:1,side:2", "<invalid>"}},
 		{"replicasets", rs, []any{"web", int64(3), int64(4), int64(2), "60m", "c,s", "web:1,side:2", "app=web"}},
 		{"replicasets", empty, []any{"web", int64(0), int64(4), int64(2), "60m", "c,s", "web:1,side:2", "<none>"}},
+		{"statefulsets", sts, []any{"web", "2/3", "60m", "c,s", "web:1,side:2"}},
 		{"controllerrevisions", revision(), []any{"r", "<none>", int64(7), "60m"}},
 		{"controllerrevisions", revision(metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p"}), []any{"r", "<none>", int64(7), "60m"}},
 		{"controllerrevisions", revision(metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", Controller: new(true)}), []any{"r", "daemonset.apps/d", int64(7), "60m"}},

@@ -77,6 +77,7 @@ func TestNames(t *testing.T) {
 		"controllerrevisions":  "/controllerrevisions",
 		"deployments":          "deploy all /deployments",
 		"replicasets":          "rs all /replicasets",
+		"statefulsets":         "sts all /statefulsets",
 		"endpointslices":       "/endpointslices",
 		"leases":               "/leases",
 		"ingresses":            "ing /ingress",

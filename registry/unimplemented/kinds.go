@@ -3,7 +3,6 @@ package unimplemented
 import (
 	"context"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -65,16 +64,7 @@ func workloads() []registry.Kind {
 		func() registry.Object { return &corev1.ReplicationController{} },
 		func() runtime.Object { return &corev1.ReplicationControllerList{} }))
 	controllers.Prefix = "controllers"
-	return []registry.Kind{
-		controllers,
-		inNamespaces(kind(appsv1.SchemeGroupVersion,
-			registry.Names{
-				Kind: "StatefulSet", Plural: "statefulsets", Singular: "statefulset",
-				Short: []string{"sts"}, Categories: []string{"all"},
-			},
-			func() registry.Object { return &appsv1.StatefulSet{} },
-			func() runtime.Object { return &appsv1.StatefulSetList{} })),
-	}
+	return []registry.Kind{controllers}
 }
 
 func runtimes() []registry.Kind {

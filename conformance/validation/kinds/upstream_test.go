@@ -28,6 +28,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/apps/controllerrevision"
 	"k8s.io/kubernetes/pkg/registry/apps/deployment"
 	"k8s.io/kubernetes/pkg/registry/apps/replicaset"
+	"k8s.io/kubernetes/pkg/registry/apps/statefulset"
 	"k8s.io/kubernetes/pkg/registry/coordination/lease"
 	"k8s.io/kubernetes/pkg/registry/core/configmap"
 	"k8s.io/kubernetes/pkg/registry/core/endpoint"
@@ -69,6 +70,7 @@ func strategies() map[string]strategy {
 		"endpoints": endpoint.Strategy, "events": event.Strategy,
 		"deployments": deployment.Strategy, "deployments/status": deployment.StatusStrategy,
 		"replicasets": replicaset.Strategy, "replicasets/status": replicaset.StatusStrategy,
+		"statefulsets": statefulset.Strategy, "statefulsets/status": statefulset.StatusStrategy,
 		"controllerrevisions": controllerrevision.Strategy,
 		"endpointslices":      endpointslice.Strategy, "leases": lease.Strategy,
 		"poddisruptionbudgets": poddisruptionbudget.Strategy, "poddisruptionbudgets/status": poddisruptionbudget.StatusStrategy,
