@@ -155,7 +155,7 @@ func (d Deletion[T]) decide(obj T, o metav1.DeleteOptions, now time.Time) (chang
 		begin(obj, grace, now)
 		changed, pending = true, grace > 0
 	}
-	if finalizers := finalizersFor(obj.GetFinalizers(), o); !slices.Equal(finalizers, obj.GetFinalizers()) {
+	if finalizers := finalizersFor(obj.GetFinalizers(), o, d.Orphans); !slices.Equal(finalizers, obj.GetFinalizers()) {
 		obj.SetFinalizers(finalizers)
 		changed = true
 	}
@@ -213,8 +213,8 @@ func shorten(obj metav1.Object, grace int64, now time.Time) {
 }
 
 // finalizersFor returns the finalizers that make the garbage collector use the requested propagation; without a
-// request, existing ones stay.
-func finalizersFor(have []string, o metav1.DeleteOptions) []string {
+// request, existing ones stay, or orphans says whether dependents are orphaned.
+func finalizersFor(have []string, o metav1.DeleteOptions, orphans bool) []string {
 	orphan := slices.Contains(have, metav1.FinalizerOrphanDependents)
 	foreground := slices.Contains(have, metav1.FinalizerDeleteDependents)
 	hadOrphan, hadForeground := orphan, foreground
@@ -224,6 +224,8 @@ func finalizersFor(have []string, o metav1.DeleteOptions) []string {
 	case o.PropagationPolicy != nil:
 		orphan = *o.PropagationPolicy == metav1.DeletePropagationOrphan
 		foreground = *o.PropagationPolicy == metav1.DeletePropagationForeground
+	case !foreground:
+		orphan = orphan || orphans
 	}
 	if orphan == hadOrphan && foreground == hadForeground {
 		return have

@@ -254,6 +254,34 @@ func TestPropagation(t *testing.T) {
 	}
 }
 
+// TestOrphansByDefault: kinds may orphan dependents unless something else is asked for, now or before.
+func TestOrphansByDefault(t *testing.T) {
+	background := metav1.DeletePropagationBackground
+	const own, orphan, foreground = "example.com/own", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents
+	for name, c := range map[string]struct {
+		have []string
+		ask  func(*registry.DeleteOptions)
+		want []string // nil: the object is removed
+	}{
+		"nothing asked":   {[]string{own}, func(*registry.DeleteOptions) {}, []string{own, orphan}},
+		"foreground once": {[]string{foreground}, func(*registry.DeleteOptions) {}, []string{foreground}},
+		"background":      {nil, func(o *registry.DeleteOptions) { o.PropagationPolicy = &background }, nil},
+		"in the old way":  {nil, func(o *registry.DeleteOptions) { o.OrphanDependents = new(false) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules := registry.Rules[*corev1.ConfigMap]{Deletion: registry.Deletion[*corev1.ConfigMap]{Orphans: true}}
+			withShelf(t, rules, c.have, func(t *testing.T, s *shelf) {
+				gone := s.delete(unasked, c.ask)
+				if c.want == nil {
+					s.expectGone(gone)
+				} else if obj := s.there(); gone || obj == nil || !slices.Equal(obj.Finalizers, c.want) {
+					t.Errorf("gone %v, there is %v", gone, obj)
+				}
+			})
+		})
+	}
+}
+
 // TestDeleteIsRefused: for another object of the name, for another state of it, or by the caller's Admit; and a
 // dry run deletes nothing.
 func TestDeleteIsRefused(t *testing.T) {

@@ -199,6 +199,9 @@ type Deletion[T Object] struct {
 	Begin func(obj T)
 	// ReturnsObject answers a delete with the object instead of a Status, as upstream does for some kinds.
 	ReturnsObject bool
+	// Orphans lets a delete that does not ask for a propagation orphan the dependents, as upstream does for kinds that are
+	// older than garbage collection.
+	Orphans bool
 	// Guard refuses to delete objects that every cluster must keep. It is called first, with the name alone,
 	// whether the object exists or not. Its error is returned to the client unchanged.
 	Guard func(name string) error
