@@ -13,7 +13,7 @@ import (
 
 // Kinds returns the kinds of the group in discovery order.
 func Kinds() []registry.Kind {
-	return []registry.Kind{controllerRevisions(), deployments(), replicaSets(), statefulSets()}
+	return []registry.Kind{controllerRevisions(), daemonSets(), deployments(), replicaSets(), statefulSets()}
 }
 
 // validateSelected validates a selector and the template of the pods that it must select.
@@ -77,4 +77,12 @@ func validateCounts(path *field.Path, replicas int32, parts []count) field.Error
 		}
 	}
 	return errs
+}
+
+// validateCollisions requires that the count of hash collisions never falls.
+func validateCollisions(now, before *int32, status *field.Path) field.ErrorList {
+	if before == nil || now != nil && *now >= *before {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(status.Child("collisionCount"), valueOf(now), "cannot be decremented")}
 }

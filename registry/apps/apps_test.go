@@ -255,6 +255,7 @@ func ExampleKinds() {
 	}
 	// Output:
 	// controllerrevisions [] false
+	// daemonsets [ds] false
 	// deployments [deploy] true
 	// replicasets [rs] true
 	// statefulsets [sts] true

@@ -8,10 +8,37 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/registry"
 )
+
+func daemonSetColumns() registry.Columns[*appsv1.DaemonSet] {
+	status := appsv1.DaemonSetStatus{}.SwaggerDoc()
+	definitions := []metav1.TableColumnDefinition{
+		registry.NameColumn(),
+		{Name: "Desired", Type: "integer", Description: status["desiredNumberScheduled"]},
+		{Name: "Current", Type: "integer", Description: status["currentNumberScheduled"]},
+		{Name: "Ready", Type: "integer", Description: status["numberReady"]},
+		{Name: "Up-to-date", Type: "integer", Description: status["updatedNumberScheduled"]},
+		{Name: "Available", Type: "integer", Description: status["numberAvailable"]},
+		registry.TextColumn("Node Selector", corev1.PodSpec{}.SwaggerDoc()["nodeSelector"]),
+		registry.AgeColumn(),
+	}
+	return registry.Columns[*appsv1.DaemonSet]{
+		Definitions: append(definitions, templateColumns(appsv1.DaemonSetSpec{}.SwaggerDoc()["selector"])...),
+		Cells: func(d *appsv1.DaemonSet, now time.Time) []any {
+			names, images := containers(d.Spec.Template.Spec.Containers)
+			return []any{
+				d.Name, int64(d.Status.DesiredNumberScheduled), int64(d.Status.CurrentNumberScheduled), int64(d.Status.NumberReady),
+				int64(d.Status.UpdatedNumberScheduled), int64(d.Status.NumberAvailable),
+				labels.FormatLabels(d.Spec.Template.Spec.NodeSelector), registry.Age(d.CreationTimestamp, now),
+				names, images, metav1.FormatLabelSelector(d.Spec.Selector),
+			}
+		},
+	}
+}
 
 func deploymentColumns() registry.Columns[*appsv1.Deployment] {
 	status := appsv1.DeploymentStatus{}.SwaggerDoc()

@@ -207,8 +207,5 @@ func validateDeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
 	if s.AvailableReplicas > s.ReadyReplicas {
 		errs = append(errs, field.Invalid(path.Child("availableReplicas"), s.AvailableReplicas, "cannot be greater than readyReplicas"))
 	}
-	if before := old.Status.CollisionCount; before != nil && (s.CollisionCount == nil || *s.CollisionCount < *before) {
-		errs = append(errs, field.Invalid(path.Child("collisionCount"), valueOf(s.CollisionCount), "cannot be decremented"))
-	}
-	return errs
+	return append(errs, validateCollisions(s.CollisionCount, old.Status.CollisionCount, path)...)
 }

@@ -157,8 +157,9 @@ func TestDefaultsKeep(t *testing.T) {
 // them.
 func TestDisabledFeatures(t *testing.T) {
 	responders := []corev1.EvictionResponder{{Name: "example.com/x"}}
-	d, rs := deployment(), replicaSet()
+	d, rs, ds := deployment(), replicaSet(), daemonSet()
 	d.Spec.Template.Spec.EvictionResponders, rs.Spec.Template.Spec.EvictionResponders = responders, responders
+	ds.Spec.Template.Spec.EvictionResponders = responders
 	for _, tt := range []struct {
 		plural   string
 		with     registry.Object
@@ -166,6 +167,7 @@ func TestDisabledFeatures(t *testing.T) {
 	}{
 		{"deployments", d, func(obj registry.Object) *corev1.PodTemplateSpec { return &obj.(*appsv1.Deployment).Spec.Template }},
 		{"replicasets", rs, func(obj registry.Object) *corev1.PodTemplateSpec { return &obj.(*appsv1.ReplicaSet).Spec.Template }},
+		{"daemonsets", ds, func(obj registry.Object) *corev1.PodTemplateSpec { return &obj.(*appsv1.DaemonSet).Spec.Template }},
 	} {
 		k := registrytest.Find(t, apps.Kinds(), tt.plural)
 		clone := func() registry.Object { return tt.with.DeepCopyObject().(registry.Object) }

@@ -13,6 +13,7 @@ func Kinds(o Options) []registry.Kind {
 		nodes(),
 		pods(),
 		podTemplates(),
+		replicationControllers(),
 		resourceQuotas(),
 		secrets(),
 		serviceAccounts(o),

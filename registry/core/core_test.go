@@ -19,6 +19,7 @@ func ExampleKinds() {
 	// nodes false
 	// pods true
 	// podtemplates true
+	// replicationcontrollers true
 	// resourcequotas true
 	// secrets true
 	// serviceaccounts true

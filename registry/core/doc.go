@@ -1,5 +1,5 @@
 // Package core has the kinds of the core API group: namespaces, nodes, pods and their bindings, podtemplates,
-// configmaps, secrets, serviceaccounts, resourcequotas, services, endpoints and events (which events.k8s.io
+// replicationcontrollers, configmaps, secrets, serviceaccounts, resourcequotas, services, endpoints and events (which events.k8s.io
 // serves, too). Their names, defaults, rules and messages are those of Kubernetes 1.37 with its default feature
 // gates.
 //

@@ -39,6 +39,19 @@ func TestDeletion(t *testing.T) {
 	}
 }
 
+// TestOrphans pins whose dependents are orphaned unless a delete asks for something else.
+func TestOrphans(t *testing.T) {
+	var got []string
+	for _, k := range builtin() {
+		if k.Rules.Deletion.Orphans {
+			got = append(got, k.Plural)
+		}
+	}
+	if want := []string{"replicationcontrollers"}; !slices.Equal(got, want) {
+		t.Errorf("dependents are orphaned of %v, want %v", got, want)
+	}
+}
+
 // TestUpdates pins which kinds a PUT creates, and which it updates only with a version.
 func TestUpdates(t *testing.T) {
 	var creates, conditional []string
@@ -62,36 +75,38 @@ func TestUpdates(t *testing.T) {
 // TestNames pins the names in discovery and storage.
 func TestNames(t *testing.T) {
 	want := map[string]string{
-		"bindings":             "",
-		"configmaps":           "cm /configmaps",
-		"endpoints":            "ep /services/endpoints",
-		"events":               "ev /events",
-		"namespaces":           "ns /namespaces",
-		"nodes":                "no /minions",
-		"pods":                 "po all /pods",
-		"podtemplates":         "/podtemplates",
-		"resourcequotas":       "quota /resourcequotas",
-		"secrets":              "/secrets",
-		"serviceaccounts":      "sa /serviceaccounts",
-		"services":             "svc all /services/specs",
-		"controllerrevisions":  "/controllerrevisions",
-		"deployments":          "deploy all /deployments",
-		"replicasets":          "rs all /replicasets",
-		"statefulsets":         "sts all /statefulsets",
-		"endpointslices":       "/endpointslices",
-		"leases":               "/leases",
-		"ingresses":            "ing /ingress",
-		"ingressclasses":       "/ingressclasses",
-		"networkpolicies":      "netpol /networkpolicies",
-		"ipaddresses":          "ip /ipaddresses",
-		"servicecidrs":         "/servicecidrs",
-		"poddisruptionbudgets": "pdb /poddisruptionbudgets",
-		"priorityclasses":      "pc /priorityclasses",
-		"csinodes":             "/csinodes",
-		"roles":                "/roles",
-		"rolebindings":         "/rolebindings",
-		"clusterroles":         "/clusterroles",
-		"clusterrolebindings":  "/clusterrolebindings",
+		"bindings":               "",
+		"configmaps":             "cm /configmaps",
+		"endpoints":              "ep /services/endpoints",
+		"events":                 "ev /events",
+		"namespaces":             "ns /namespaces",
+		"nodes":                  "no /minions",
+		"pods":                   "po all /pods",
+		"podtemplates":           "/podtemplates",
+		"replicationcontrollers": "rc all /controllers",
+		"resourcequotas":         "quota /resourcequotas",
+		"secrets":                "/secrets",
+		"serviceaccounts":        "sa /serviceaccounts",
+		"services":               "svc all /services/specs",
+		"controllerrevisions":    "/controllerrevisions",
+		"daemonsets":             "ds all /daemonsets",
+		"deployments":            "deploy all /deployments",
+		"replicasets":            "rs all /replicasets",
+		"statefulsets":           "sts all /statefulsets",
+		"endpointslices":         "/endpointslices",
+		"leases":                 "/leases",
+		"ingresses":              "ing /ingress",
+		"ingressclasses":         "/ingressclasses",
+		"networkpolicies":        "netpol /networkpolicies",
+		"ipaddresses":            "ip /ipaddresses",
+		"servicecidrs":           "/servicecidrs",
+		"poddisruptionbudgets":   "pdb /poddisruptionbudgets",
+		"priorityclasses":        "pc /priorityclasses",
+		"csinodes":               "/csinodes",
+		"roles":                  "/roles",
+		"rolebindings":           "/rolebindings",
+		"clusterroles":           "/clusterroles",
+		"clusterrolebindings":    "/clusterrolebindings",
 	}
 	for _, k := range builtin() {
 		got := ""

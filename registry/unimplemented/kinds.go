@@ -17,7 +17,7 @@ import (
 // no other package has.
 func Kinds() []registry.Kind {
 	var all []registry.Kind
-	for _, group := range [][]registry.Kind{volumes(), workloads(), runtimes(), storage(), devices()} {
+	for _, group := range [][]registry.Kind{volumes(), runtimes(), storage(), devices()} {
 		all = append(all, group...)
 	}
 	for i, k := range all {
@@ -53,18 +53,6 @@ func volumes() []registry.Kind {
 			func() registry.Object { return &corev1.PersistentVolumeClaim{} },
 			func() runtime.Object { return &corev1.PersistentVolumeClaimList{} })),
 	}
-}
-
-func workloads() []registry.Kind {
-	controllers := inNamespaces(kind(corev1.SchemeGroupVersion,
-		registry.Names{
-			Kind: "ReplicationController", Plural: "replicationcontrollers", Singular: "replicationcontroller",
-			Short: []string{"rc"}, Categories: []string{"all"},
-		},
-		func() registry.Object { return &corev1.ReplicationController{} },
-		func() runtime.Object { return &corev1.ReplicationControllerList{} }))
-	controllers.Prefix = "controllers"
-	return []registry.Kind{controllers}
 }
 
 func runtimes() []registry.Kind {

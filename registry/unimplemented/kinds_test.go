@@ -18,15 +18,6 @@ func TestKinds(t *testing.T) {
 	registrytest.Kinds(t, unimplemented.Kinds())
 }
 
-// TestPrefix: the storage prefix is upstream's, which differs from the plural for replication controllers.
-func TestPrefix(t *testing.T) {
-	for _, k := range unimplemented.Kinds() {
-		if want := map[string]string{"replicationcontrollers": "controllers"}[k.Plural]; want != "" && k.Prefix != want {
-			t.Errorf("%s are stored below %q", k.Plural, k.Prefix)
-		}
-	}
-}
-
 func TestCreatesAreRefused(t *testing.T) {
 	for _, k := range unimplemented.Kinds() {
 		obj := k.New()
