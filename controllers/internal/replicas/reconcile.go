@@ -1,4 +1,4 @@
-package replicaset
+package replicas
 
 import (
 	"context"
@@ -19,14 +19,15 @@ import (
 	"github.com/keelson-dev/keelson/events"
 )
 
-// Reconcile implements controllers.Controller.
-func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
-	set, ok := c.in.ReplicaSets.Get(key.Namespace, key.Name)
+// Reconcile is that of a controllers.Controller.
+func (c *Controller[T]) Reconcile(ctx context.Context, key controllers.Key) (controllers.Result, error) {
+	obj, ok := c.in.Sets.Get(key.Namespace, key.Name)
 	if !ok {
 		c.expected.Forget(key)
 		c.written.Forget(key)
 		return controllers.Result{}, nil
 	}
+	set := c.kind.View(obj)
 	if c.written.Behind(set, set.UID) {
 		return controllers.Result{}, nil // enqueued again when the cache has caught up
 	}
@@ -40,7 +41,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	if !current {
 		return controllers.Result{}, nil // enqueued again when the cache has caught up
 	}
-	owner := ownership.Owner{Object: set, Kind: kind(), Selector: selector, Wrote: func(pod metav1.Object) {
+	owner := ownership.Owner{Object: set, Kind: c.kind.Kind, Selector: selector, Wrote: func(pod metav1.Object) {
 		c.writtenPods.Wrote(pod, set.UID)
 	}}
 	active, err := ownership.Claim(ctx, c.client, owner, pods.Kind(), candidates)
@@ -52,7 +53,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 		failure = c.scale(ctx, set, active)
 	}
 	now := time.Now()
-	updated, err := c.updateStatus(ctx, set, status(set, active, terminating, failure, now))
+	updated, err := c.updateStatus(ctx, obj, set, status(set, active, terminating, failure, now))
 	if err != nil {
 		return controllers.Result{}, err
 	}
@@ -62,7 +63,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	return controllers.Result{RequeueAfter: again(updated, active, wait, now)}, nil
 }
 
-// again returns when to reconcile a ReplicaSet next: when a ready pod becomes available, and when the expectations
+// again returns when to reconcile a set next: when a ready pod becomes available, and when the expectations
 // expire.
 func again(set *appsv1.ReplicaSet, active []*corev1.Pod, wait time.Duration, now time.Time) time.Duration {
 	if set.Spec.MinReadySeconds <= 0 || set.Status.ReadyReplicas == set.Status.AvailableReplicas {
@@ -80,8 +81,8 @@ func again(set *appsv1.ReplicaSet, active []*corev1.Pod, wait time.Duration, now
 
 // pods returns the active pods that the set controls or that have no controller, and those of its pods that are being
 // deleted. It is not current if a pod was adopted or released and the cache does not show that yet.
-func (c *Controller) pods(set *appsv1.ReplicaSet, selector labels.Selector) (candidates, terminating []*corev1.Pod, current bool) {
-	all := append(ownership.ByOwner(c.in.Pods, kind().Kind, set), ownership.Orphans(c.in.Pods, set.Namespace)...)
+func (c *Controller[T]) pods(set *appsv1.ReplicaSet, selector labels.Selector) (candidates, terminating []*corev1.Pod, current bool) {
+	all := append(ownership.ByOwner(c.in.Pods, c.kind.Kind.Kind, set), ownership.Orphans(c.in.Pods, set.Namespace)...)
 	for _, pod := range all {
 		switch {
 		case c.writtenPods.Behind(pod, set.UID):
@@ -96,10 +97,10 @@ func (c *Controller) pods(set *appsv1.ReplicaSet, selector labels.Selector) (can
 }
 
 // scale creates or deletes pods until the desired number is reached, limited by the burst.
-func (c *Controller) scale(ctx context.Context, set *appsv1.ReplicaSet, active []*corev1.Pod) error {
+func (c *Controller[T]) scale(ctx context.Context, set *appsv1.ReplicaSet, active []*corev1.Pod) error {
 	switch missing := int(replicas(set)) - len(active); {
 	case missing > 0:
-		if alive, err := ownership.Alive(ctx, c.client, kind(), set); !alive {
+		if alive, err := ownership.Alive(ctx, c.client, c.kind.Kind, set); !alive {
 			return err
 		}
 		return c.create(ctx, set, min(missing, c.burst))
@@ -111,7 +112,7 @@ func (c *Controller) scale(ctx context.Context, set *appsv1.ReplicaSet, active [
 
 // create makes n pods in batches that double as long as nothing fails: creations that cannot succeed, for instance for
 // lack of quota, are tried once and not n times.
-func (c *Controller) create(ctx context.Context, set *appsv1.ReplicaSet, n int) error {
+func (c *Controller[T]) create(ctx context.Context, set *appsv1.ReplicaSet, n int) error {
 	c.expected.Creations(controllers.KeyOf(set), n)
 	done := 0
 	for size := 1; done < n; size *= 2 {
@@ -135,11 +136,11 @@ func (c *Controller) create(ctx context.Context, set *appsv1.ReplicaSet, n int) 
 	return nil
 }
 
-func (c *Controller) createPod(ctx context.Context, set *appsv1.ReplicaSet) error {
+func (c *Controller[T]) createPod(ctx context.Context, set *appsv1.ReplicaSet) error {
 	if len(set.Spec.Template.Labels) == 0 {
 		return errors.New("unable to create pods, no labels")
 	}
-	pod := pods.FromTemplate(&set.Spec.Template, set, *metav1.NewControllerRef(set, kind().GroupVersionKind))
+	pod := pods.FromTemplate(&set.Spec.Template, set, *metav1.NewControllerRef(set, c.kind.GroupVersionKind))
 	created, err := c.client.Create(ctx, pods.Kind().Target(set.Namespace, ""), pod, metav1.CreateOptions{})
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil // nothing to do, and nothing to report
@@ -155,7 +156,7 @@ func (c *Controller) createPod(ctx context.Context, set *appsv1.ReplicaSet) erro
 }
 
 // delete deletes the pods. It returns the first error; each has its event.
-func (c *Controller) delete(ctx context.Context, set *appsv1.ReplicaSet, victims []*corev1.Pod) error {
+func (c *Controller[T]) delete(ctx context.Context, set *appsv1.ReplicaSet, victims []*corev1.Pod) error {
 	names := make([]string, len(victims))
 	for i, pod := range victims {
 		names[i] = pod.Name
@@ -182,21 +183,21 @@ func (c *Controller) delete(ctx context.Context, set *appsv1.ReplicaSet, victims
 	return nil
 }
 
-// related returns the pods of all ReplicaSets with the same controller as this one; they should be spread over nodes
+// related returns the pods of all sets with the same controller as this one; they should be spread over nodes
 // together.
-func (c *Controller) related(set *appsv1.ReplicaSet) []*corev1.Pod {
+func (c *Controller[T]) related(set *appsv1.ReplicaSet) []*corev1.Pod {
 	ref := metav1.GetControllerOfNoCopy(set)
 	if ref == nil {
 		return nil
 	}
 	var related []*corev1.Pod
 	seen := map[string]bool{}
-	for _, sibling := range c.in.ReplicaSets.ByIndex(byOwner, string(ref.UID)) {
-		selector, err := metav1.LabelSelectorAsSelector(sibling.Spec.Selector)
+	for _, sibling := range c.in.Sets.ByIndex(byOwner, string(ref.UID)) {
+		selector, err := metav1.LabelSelectorAsSelector(c.kind.View(sibling).Spec.Selector)
 		if err != nil {
 			continue
 		}
-		for _, pod := range c.in.Pods.List(sibling.Namespace) {
+		for _, pod := range c.in.Pods.List(sibling.GetNamespace()) {
 			if !seen[pod.Name] && selector.Matches(labels.Set(pod.Labels)) {
 				seen[pod.Name] = true
 				related = append(related, pod)
@@ -206,9 +207,9 @@ func (c *Controller) related(set *appsv1.ReplicaSet) []*corev1.Pod {
 	return related
 }
 
-func (c *Controller) record(set *appsv1.ReplicaSet, eventType, reason, message string) {
+func (c *Controller[T]) record(set *appsv1.ReplicaSet, eventType, reason, message string) {
 	c.recorder.Record(events.Event{
-		Regarding: events.About(kind().GroupVersionKind, set),
+		Regarding: events.About(c.kind.GroupVersionKind, set),
 		Type:      eventType, Reason: reason, Message: message,
 	})
 }

@@ -1,8 +1,7 @@
-package replicaset
+package replicas
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
 )
 
@@ -61,38 +61,32 @@ func status(set *appsv1.ReplicaSet, active, terminating []*corev1.Pod, failure e
 	return out
 }
 
-// updateStatus writes the status if it has changed. After a conflict it retries once on the set as it then is, with the
-// observed generation acted upon.
-func (c *Controller) updateStatus(ctx context.Context, set *appsv1.ReplicaSet, next appsv1.ReplicaSetStatus) (*appsv1.ReplicaSet, error) {
+// updateStatus writes the status of obj, whose view is set, if it has changed. After a conflict it retries once on the set
+// as it then is, with the observed generation acted upon.
+func (c *Controller[T]) updateStatus(ctx context.Context, obj T, set *appsv1.ReplicaSet, next appsv1.ReplicaSetStatus) (*appsv1.ReplicaSet, error) {
 	next.ObservedGeneration = set.Generation
+	if !c.kind.Terminating {
+		next.TerminatingReplicas = nil
+	}
 	if equality.Semantic.DeepEqual(set.Status, next) {
 		return set, nil
 	}
-	target := kind().Target(set.Namespace, set.Name)
+	target := c.kind.Target(set.Namespace, set.Name)
+	subresource := target
+	subresource.Subresource = "status"
 	for retried := false; ; retried = true {
-		changed := set.DeepCopy()
-		changed.Status = next
-		subresource := target
-		subresource.Subresource = "status"
-		got, err := c.client.Update(ctx, subresource, changed, metav1.UpdateOptions{})
+		changed := obj.DeepCopyObject().(T)
+		c.kind.SetStatus(changed, next)
+		updated, err := client.As[T](c.client.Update(ctx, subresource, changed, metav1.UpdateOptions{}))
 		if err == nil {
-			updated, ok := got.(*appsv1.ReplicaSet)
-			if !ok {
-				return nil, fmt.Errorf("server answered with a %T", got)
-			}
-			c.written.Wrote(updated, updated.UID)
-			return updated, nil
+			c.written.Wrote(updated, updated.GetUID())
+			return c.kind.View(updated), nil
 		}
 		if retried {
 			return nil, err
 		}
-		fresh, err := c.client.Get(ctx, target)
-		if err != nil {
+		if obj, err = client.As[T](c.client.Get(ctx, target)); err != nil {
 			return nil, err
-		}
-		var ok bool
-		if set, ok = fresh.(*appsv1.ReplicaSet); !ok {
-			return nil, fmt.Errorf("server answered with a %T", fresh)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package replicaset_test
+package replicas_test
 
 import (
 	"errors"
@@ -11,8 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/keelson-dev/keelson/controllers/replicaset"
+	"github.com/keelson-dev/keelson/controllers/internal/replicas"
 )
+
+func replicaSet(replicas int32) *appsv1.ReplicaSet {
+	labels := map[string]string{"app": "web"}
+	return &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{
+		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}},
+	}}
+}
 
 // podOpt makes a ready, running pod on node n, an hour old, into another.
 type podOpt func(*corev1.Pod)
@@ -97,7 +105,7 @@ func TestVictims(t *testing.T) {
 	} {
 		var got []string
 		before := slices.Clone(tt.pods)
-		for _, p := range replicaset.Victims(tt.pods, tt.related, tt.n, now) {
+		for _, p := range replicas.Victims(tt.pods, tt.related, tt.n, now) {
 			got = append(got, p.Name)
 		}
 		if !slices.Equal(got, tt.want) {
@@ -111,45 +119,45 @@ func TestVictims(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	set := replicaSet("web", 3)
+	set := replicaSet(3)
 	set.Spec.MinReadySeconds = 3600
 	labelled := func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web", "more": "x"} }
 	young := func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-time.Minute)) }
 	unready := func(p *corev1.Pod) { p.Status.Conditions = nil }
 	pods := []*corev1.Pod{rankPod("a", now, labelled), rankPod("b", now, young), rankPod("c", now, unready, labelled)}
 
-	got := replicaset.Status(set, pods, pods[:1], nil, now)
+	got := replicas.Status(set, pods, pods[:1], nil, now)
 	if got.Replicas != 3 || got.FullyLabeledReplicas != 2 || got.ReadyReplicas != 2 || got.AvailableReplicas != 1 || *got.TerminatingReplicas != 1 || got.Conditions != nil {
 		t.Errorf("status %+v", got)
 	}
-	failed := replicaset.Status(set, pods[:1], nil, errors.New("quota"), now)
+	failed := replicas.Status(set, pods[:1], nil, errors.New("quota"), now)
 	want := appsv1.ReplicaSetCondition{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue,
 		LastTransitionTime: metav1.NewTime(now), Reason: "FailedCreate", Message: "quota"}
 	if len(failed.Conditions) != 1 || failed.Conditions[0] != want {
 		t.Errorf("conditions %+v", failed.Conditions)
 	}
 	set.Status = failed
-	again := replicaset.Status(set, pods[:1], nil, errors.New("another"), now.Add(time.Hour))
+	again := replicas.Status(set, pods[:1], nil, errors.New("another"), now.Add(time.Hour))
 	if len(again.Conditions) != 1 || again.Conditions[0] != want {
 		t.Errorf("the first failure stays while it lasts: %+v", again.Conditions)
 	}
-	if over := replicaset.Status(set, pods, nil, nil, now); over.Conditions != nil {
+	if over := replicas.Status(set, pods, nil, nil, now); over.Conditions != nil {
 		t.Errorf("the failure is over: %+v", over.Conditions)
 	}
 	set.Status = appsv1.ReplicaSetStatus{}
-	if full := replicaset.Status(set, pods, nil, errors.New("no"), now); full.Conditions[0].Reason != "FailedCreate" {
+	if full := replicas.Status(set, pods, nil, errors.New("no"), now); full.Conditions[0].Reason != "FailedCreate" {
 		t.Errorf("as many as asked for: %+v", full.Conditions)
 	}
-	if more := replicaset.Status(set, append(pods, pods[0]), nil, errors.New("no"), now); more.Conditions[0].Reason != "FailedDelete" {
+	if more := replicas.Status(set, append(pods, pods[0]), nil, errors.New("no"), now); more.Conditions[0].Reason != "FailedDelete" {
 		t.Errorf("more than asked for: %+v", more.Conditions)
 	}
 	other := appsv1.ReplicaSetCondition{Type: "Other", Status: corev1.ConditionTrue}
 	set.Status.Conditions = []appsv1.ReplicaSetCondition{other}
-	if kept := replicaset.Status(set, pods, nil, nil, now); len(kept.Conditions) != 1 || kept.Conditions[0] != other {
+	if kept := replicas.Status(set, pods, nil, nil, now); len(kept.Conditions) != 1 || kept.Conditions[0] != other {
 		t.Errorf("others' conditions: %+v", kept.Conditions)
 	}
 	set.Spec.Replicas = nil // is 1
-	if more := replicaset.Status(set, pods[:2], nil, errors.New("no"), now); more.Conditions[1].Reason != "FailedDelete" {
+	if more := replicas.Status(set, pods[:2], nil, errors.New("no"), now); more.Conditions[1].Reason != "FailedDelete" {
 		t.Errorf("two of one: %+v", more.Conditions)
 	}
 }
@@ -178,10 +186,10 @@ func TestAgain(t *testing.T) {
 		{"nobody knows which", 30, 2, 1, []*corev1.Pod{old}, 0, 30 * time.Second},
 		{"one second", 1, 2, 1, []*corev1.Pod{old}, 0, time.Second},
 	} {
-		set := replicaSet("web", 3)
+		set := replicaSet(3)
 		set.Spec.MinReadySeconds = tt.least
 		set.Status.ReadyReplicas, set.Status.AvailableReplicas = tt.ready, tt.available
-		if got := replicaset.Again(set, tt.active, tt.wait, now); got != tt.want {
+		if got := replicas.Again(set, tt.active, tt.wait, now); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
 	}

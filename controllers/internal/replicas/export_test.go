@@ -1,4 +1,4 @@
-package replicaset
+package replicas
 
 // The pure parts, for tables.
 var (
