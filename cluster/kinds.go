@@ -11,6 +11,7 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/apps"
+	"github.com/keelson-dev/keelson/registry/autoscaling"
 	"github.com/keelson-dev/keelson/registry/authentication"
 	"github.com/keelson-dev/keelson/registry/authorization"
 	"github.com/keelson-dev/keelson/registry/coordination"
@@ -31,6 +32,7 @@ func (c *Cluster) builtin() []registry.Kind {
 		Services: core.Services{Networks: c.options.Services.networks(), NodePorts: c.services.ports},
 	})...)
 	kinds = append(kinds, apps.Kinds()...)
+	kinds = append(kinds, autoscaling.Kinds()...)
 	kinds = append(kinds, coordination.Kinds()...)
 	kinds = append(kinds, discovery.Kinds()...)
 	kinds = append(kinds, networking.Kinds()...)

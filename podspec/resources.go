@@ -63,6 +63,13 @@ func (v *validator) wholePages(name corev1.ResourceName, q resource.Quantity, p 
 	}
 }
 
+// ValidateContainerResourceName requires the name of a resource that containers can request.
+func ValidateContainerResourceName(name corev1.ResourceName, p *field.Path) field.ErrorList {
+	v := &validator{}
+	v.resourceName(name, p, false)
+	return v.errs
+}
+
 func (v *validator) resourceName(name corev1.ResourceName, p *field.Path, wholePod bool) {
 	before := len(v.errs)
 	v.invalid(p, name, validation.IsQualifiedName(string(name))...)

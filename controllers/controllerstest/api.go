@@ -20,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/apps"
+	"github.com/keelson-dev/keelson/registry/autoscaling"
 	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/direct"
@@ -83,7 +84,7 @@ func New(o Options) (*API, error) {
 func kinds(services core.Services) []registry.Kind {
 	all := core.Kinds(core.Options{Services: services})
 	for _, more := range [][]registry.Kind{
-		apps.Kinds(), coordination.Kinds(), discovery.Kinds(), networking.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(),
+		apps.Kinds(), autoscaling.Kinds(), coordination.Kinds(), discovery.Kinds(), networking.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(),
 	} {
 		all = append(all, more...)
 	}

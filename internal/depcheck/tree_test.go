@@ -171,6 +171,7 @@ func behind() map[string][]string {
 		"registry/apiextensions":             kind,
 		"registry/allocation":                {"informer", "registry", "registry/codec", "registry/internal/ordered", "storage"},
 		"registry/apiregistration":           kind,
+		"registry/autoscaling":               append(kind, "podspec", "podspec/qos", "podspec/restart"),
 		"registry/codec":                     {},
 		"registry/coordination":              kind,
 		"podspec":                            {"podspec/qos", "podspec/restart"},
@@ -315,7 +316,7 @@ func limits() map[string]int {
 		"examples/cluster":                     700,
 
 		// The types of APIServices, and client-go's headers for proxies.
-		"cluster/aggregation": 280,
+		"cluster/aggregation": 284,
 
 		// Upstream's evaluation of expressions in CEL.
 		"admission/internal/expressions": 270,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/apps"
+	"github.com/keelson-dev/keelson/registry/autoscaling"
 	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/discovery"
@@ -18,7 +19,7 @@ import (
 )
 
 func builtin() []registry.Kind {
-	return slices.Concat(apps.Kinds(), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(),
+	return slices.Concat(apps.Kinds(), autoscaling.Kinds(), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(),
 		networking.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(), storage.Kinds())
 }
 
@@ -107,6 +108,8 @@ func TestNames(t *testing.T) {
 		"rolebindings":           "/rolebindings",
 		"clusterroles":           "/clusterroles",
 		"clusterrolebindings":    "/clusterrolebindings",
+
+		"horizontalpodautoscalers": "hpa all /horizontalpodautoscalers",
 	}
 	for _, k := range builtin() {
 		got := ""

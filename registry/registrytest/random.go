@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"time"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,6 +53,11 @@ func fillers() []any {
 		func(r *runtime.RawExtension, c randfill.Continue) { r.Raw = []byte(word(c)) },
 		func(f *metav1.FieldsV1, _ randfill.Continue) { f.SetRawBytes([]byte("{}")) },
 		func(n *int32, c randfill.Continue) { *n = int32(c.Intn(1<<17) - 10) },
+		func(a *autoscalingv1.HorizontalPodAutoscaler, c randfill.Continue) {
+			// Another version tells no more about these fields than whether they have their defaults.
+			c.FillNoCustom(a)
+			a.Spec.TargetCPUUtilizationPercentage, a.Status.CurrentCPUUtilizationPercentage = new(int32(c.Intn(100))), nil
+		},
 		func(n *int64, c randfill.Continue) { *n = c.Int63n(1<<40) - 10 },
 	}
 }
