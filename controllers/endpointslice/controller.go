@@ -3,30 +3,24 @@ package endpointslice
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/internal/backends"
-	"github.com/keelson-dev/keelson/controllers/ownership"
+	"github.com/keelson-dev/keelson/controllers/internal/endpointslices"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 )
 
 // managedBy is the value of the label endpointslice.kubernetes.io/managed-by.
 const managedBy = "endpointslice-controller.k8s.io"
-
-// byService indexes slices by the service in their label.
-const byService = "endpointslice service"
 
 // sliceDelay is how long after a foreign change of a slice its service is reconciled.
 const sliceDelay = time.Second
@@ -58,13 +52,11 @@ type Options struct {
 // Controller is the endpointslice-controller. Make one with New.
 type Controller struct {
 	in       Sources
-	client   Client
 	recorder events.Recorder
 	most     int
 	batch    time.Duration
 	triggers *backends.Triggers
-	waiting  *backends.Waiting
-	written  *tracker
+	slices   *endpointslices.Slices
 }
 
 var (
@@ -74,15 +66,12 @@ var (
 
 // New makes the controller. It adds an index to the informer of slices, which therefore must not be running yet.
 func New(in Sources, c Client, r events.Recorder, o Options) *Controller {
-	in.EndpointSlices.AddIndex(byService, func(slice *discoveryv1.EndpointSlice) []string {
-		return []string{serviceOf(slice).String()}
-	})
 	if o.MaxEndpoints <= 0 {
 		o.MaxEndpoints = 100
 	}
 	return &Controller{
-		in: in, client: c, recorder: r, most: o.MaxEndpoints, batch: o.BatchPeriod,
-		triggers: backends.NewTriggers(), waiting: backends.NewWaiting(), written: newTracker(),
+		in: in, recorder: r, most: o.MaxEndpoints, batch: o.BatchPeriod,
+		triggers: backends.NewTriggers(), slices: endpointslices.New(in.EndpointSlices, c, managedBy),
 	}
 }
 
@@ -94,19 +83,6 @@ func (c *Controller) Retry() controllers.Retry {
 	return controllers.Retry{First: time.Second, Max: 1000 * time.Second, Limit: 15}
 }
 
-func kind() ownership.Kind {
-	return ownership.Kind{GroupVersionKind: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), Resource: "endpointslices"}
-}
-
-// serviceOf returns the key of the service in the slice's label.
-func serviceOf(slice *discoveryv1.EndpointSlice) controllers.Key {
-	return controllers.Key{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
-}
-
-func ours(slice *discoveryv1.EndpointSlice) bool {
-	return slice.Labels[discoveryv1.LabelManagedBy] == managedBy
-}
-
 // Watch implements controllers.Controller.
 func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	c.in.Services.AddHandler(informer.Handler[*corev1.Service]{
@@ -115,43 +91,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 		Deleted: func(s *corev1.Service) { q.Add(controllers.KeyOf(s)) },
 	})
 	c.in.Pods.AddHandler(backends.Watch(c.in.Services, func(key controllers.Key) { q.AddAfter(key, c.batch) }))
-	later := func(slice *discoveryv1.EndpointSlice) {
-		if key := serviceOf(slice); key.Name != "" {
-			q.AddAfter(key, max(sliceDelay, c.batch))
-		}
-	}
-	seen := func(slice *discoveryv1.EndpointSlice) {
-		if key := serviceOf(slice); c.waiting.Take(key) {
-			q.Add(key)
-		}
-	}
-	c.in.EndpointSlices.AddHandler(informer.Handler[*discoveryv1.EndpointSlice]{
-		Added: func(slice *discoveryv1.EndpointSlice) {
-			seen(slice)
-			if ours(slice) && c.written.foreign(slice) {
-				later(slice)
-			}
-		},
-		Updated: func(old, slice *discoveryv1.EndpointSlice) {
-			seen(slice)
-			if ours(old) && (!ours(slice) || serviceOf(old) != serviceOf(slice) || slice.DeletionTimestamp != nil) {
-				c.written.deleted(old) // the cache need not show it any more
-			}
-			switch {
-			case serviceOf(old) != serviceOf(slice):
-				later(slice)
-				later(old)
-			case ours(old) != ours(slice), ours(slice) && c.written.foreign(slice):
-				later(slice)
-			}
-		},
-		Deleted: func(slice *discoveryv1.EndpointSlice) {
-			seen(slice)
-			if ours(slice) && c.written.deleted(slice) {
-				later(slice)
-			}
-		},
-	})
+	c.slices.Watch(q, max(sliceDelay, c.batch))
 	return []controllers.Synced{c.in.Pods, c.in.Services, c.in.EndpointSlices, c.in.Nodes}
 }
 
@@ -160,20 +100,15 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	service, ok := c.in.Services.Get(key.Namespace, key.Name)
 	if !ok {
 		c.triggers.Forget(key)
-		c.written.forget(key)
-		c.waiting.Take(key)
+		c.slices.Forget(key)
 		return controllers.Result{}, nil // the garbage collector deletes the slices
 	}
+	existing, current := c.slices.Of(key)
 	if !backends.Selected(service) {
 		return controllers.Result{}, nil
 	}
-	existing, current := c.existing(key)
 	if !current {
-		c.waiting.Add(key)
-		// They may have arrived before the service began to wait.
-		if existing, current = c.existing(key); !current {
-			return controllers.Result{RequeueAfter: time.Second}, nil
-		}
+		return controllers.Result{RequeueAfter: time.Second}, nil
 	}
 	pods := backends.Of(service, c.in.Pods)
 	trigger := c.triggers.Time(service, pods) // whether or not this leads to a write
@@ -186,17 +121,6 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 		return controllers.Result{}, err
 	}
 	return controllers.Result{}, nil
-}
-
-// existing returns our slices of a service, by name, and whether the cache shows the last write.
-func (c *Controller) existing(key controllers.Key) ([]*discoveryv1.EndpointSlice, bool) {
-	var existing []*discoveryv1.EndpointSlice
-	for _, slice := range c.in.EndpointSlices.ByIndex(byService, key.String()) {
-		if ours(slice) && slice.DeletionTimestamp == nil {
-			existing = append(existing, slice)
-		}
-	}
-	return existing, !c.written.behind(key, existing)
 }
 
 // reconcile plans and writes, one IP family after another.
@@ -221,7 +145,7 @@ func (c *Controller) reconcile(ctx context.Context, service *corev1.Service, pod
 		if slices.Contains(types, slice.AddressType) {
 			continue
 		}
-		if err := c.delete(ctx, slice); err != nil {
+		if err := c.slices.Delete(ctx, slice); err != nil {
 			errs = append(errs, fmt.Errorf("error deleting %s EndpointSlice for Service %s/%s: %w", slice.Name, service.Namespace, service.Name, err))
 		}
 	}
@@ -239,49 +163,26 @@ func (c *Controller) carryOut(ctx context.Context, service *corev1.Service, p pl
 			break
 		}
 		slice.Annotations = backends.Annotate(slice.Annotations, trigger)
-		got, err := c.client.Create(ctx, kind().Target(slice.Namespace, ""), slice, metav1.CreateOptions{})
-		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return nil // a retry would fail, too
+		err := c.slices.Create(ctx, slice)
+		if endpointslices.Ending(err) {
+			return nil
 		}
-		if err := c.note(got, err); err != nil {
+		if err != nil {
 			return failed("create", err)
 		}
 	}
 	for _, slice := range p.update {
 		slice.Annotations = backends.Annotate(slice.Annotations, trigger)
-		got, err := c.client.Update(ctx, kind().Target(slice.Namespace, slice.Name), slice, metav1.UpdateOptions{})
-		if err := c.note(got, err); err != nil {
+		if err := c.slices.Update(ctx, slice); err != nil {
 			return failed("update "+slice.Name, err)
 		}
 	}
 	for _, slice := range p.delete {
-		if err := c.delete(ctx, slice); err != nil {
+		if err := c.slices.Delete(ctx, slice); err != nil {
 			return failed("delete "+slice.Name, err)
 		}
 	}
 	return nil
-}
-
-// note records the result of a write until the cache shows it.
-func (c *Controller) note(got any, err error) error {
-	if err != nil {
-		return err
-	}
-	slice, ok := got.(*discoveryv1.EndpointSlice)
-	if !ok {
-		return errors.New("server answered with another kind")
-	}
-	c.written.wrote(slice)
-	return nil
-}
-
-func (c *Controller) delete(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
-	c.written.expectDeletion(slice) // first, since the deletion may be seen before the call returns
-	err := c.client.Delete(ctx, kind().Target(slice.Namespace, slice.Name), metav1.DeleteOptions{})
-	if err != nil {
-		c.written.wrote(slice)
-	}
-	return err
 }
 
 // addressTypes returns those of the service's IP families. A service without any has that of its cluster IP, or IPv4.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"github.com/keelson-dev/keelson/controllers/internal/backends"
+	"github.com/keelson-dev/keelson/controllers/internal/endpointslices"
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
 )
 
@@ -61,7 +61,7 @@ func (p *planner) take(selected []*corev1.Pod, node func(string) (*corev1.Node, 
 
 // group returns the group with these ports and creates it if necessary.
 func (p *planner) group(ports []discoveryv1.EndpointPort) *group {
-	key := portKey(ports)
+	key := endpointslices.PortKey(ports)
 	for _, g := range p.groups {
 		if g.key == key {
 			return g
@@ -78,7 +78,7 @@ func (p *planner) plan(existing []*discoveryv1.EndpointSlice) plan {
 	byPorts := map[string][]*discoveryv1.EndpointSlice{}
 	for _, slice := range existing {
 		if ownedBy(slice, p.service) {
-			byPorts[portKey(slice.Ports)] = append(byPorts[portKey(slice.Ports)], slice)
+			byPorts[endpointslices.PortKey(slice.Ports)] = append(byPorts[endpointslices.PortKey(slice.Ports)], slice)
 		} else {
 			out.delete = append(out.delete, slice) // of an older service with the same name
 		}
@@ -107,10 +107,10 @@ func (p *planner) plan(existing []*discoveryv1.EndpointSlice) plan {
 // place puts the endpoints of a group into its slices: existing ones stay where they are; new ones fill slices that
 // change anyway, the fullest first, then one slice with room for the rest, then new slices.
 func (p *planner) place(g *group, existing []*discoveryv1.EndpointSlice, out *plan) {
-	wanted := newEndpointSet(g.endpoints)
+	wanted := endpointslices.NewSet(g.endpoints)
 	var changed, unchanged []*discoveryv1.EndpointSlice
 	for _, slice := range existing {
-		kept, differ := wanted.keep(slice.Endpoints)
+		kept, differ := wanted.Keep(slice.Endpoints)
 		labels, relabeled := p.labels(slice)
 		switch {
 		case differ && len(kept) == 0:
@@ -126,17 +126,17 @@ func (p *planner) place(g *group, existing []*discoveryv1.EndpointSlice, out *pl
 	fullest := slices.Clone(changed)
 	slices.SortStableFunc(fullest, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(len(b.Endpoints), len(a.Endpoints)) })
 	for _, slice := range fullest {
-		wanted.fill(slice, p.most)
+		wanted.Fill(slice, p.most)
 	}
-	for wanted.len() > 0 {
-		if i := bestFit(unchanged, wanted.len(), p.most); i >= 0 {
+	for wanted.Len() > 0 {
+		if i := bestFit(unchanged, wanted.Len(), p.most); i >= 0 {
 			next := unchanged[i].DeepCopy()
-			wanted.fill(next, p.most) // all that remain
+			wanted.Fill(next, p.most) // all that remain
 			changed = append(changed, next)
 			break
 		}
 		next := p.newSlice(g.ports)
-		wanted.fill(next, p.most)
+		wanted.Fill(next, p.most)
 		out.create = append(out.create, next)
 	}
 	out.update = append(out.update, changed...)
@@ -237,29 +237,6 @@ func portsOf(service *corev1.Service, pod *corev1.Pod) []discoveryv1.EndpointPor
 	}
 	slices.SortFunc(ports, func(a, b discoveryv1.EndpointPort) int { return strings.Compare(backends.Hash(a), backends.Hash(b)) })
 	return ports
-}
-
-// portKey distinguishes sets of ports.
-func portKey(ports []discoveryv1.EndpointPort) string {
-	keys := make([]string, len(ports))
-	for i, p := range ports {
-		key := []byte{}
-		if p.Name != nil {
-			key = strconv.AppendQuote(key, *p.Name)
-		}
-		if p.Port != nil {
-			key = strconv.AppendInt(append(key, ' '), int64(*p.Port), 10)
-		}
-		if p.Protocol != nil {
-			key = strconv.AppendQuote(append(key, ' '), string(*p.Protocol))
-		}
-		if p.AppProtocol != nil {
-			key = strconv.AppendQuote(append(key, " as "...), *p.AppProtocol)
-		}
-		keys[i] = string(key)
-	}
-	slices.Sort(keys)
-	return strings.Join(keys, ",")
 }
 
 // endpointOf returns the endpoint of a pod. The node may be nil.

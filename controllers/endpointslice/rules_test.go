@@ -12,9 +12,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/controllerstest"
@@ -199,7 +199,7 @@ func TestWatch(t *testing.T) {
 		b.remove(at(resource, "theirs"))
 		want("somebody's that goes", "")
 		b.remove(at(resource, "ours"))
-		want("ours that goes, and that we did not write", "")
+		want("ours that goes, and that we did not write", "ns/web+2s")
 		change(b, at(services, "web"), func(s *corev1.Service) { s.Labels = nil })
 		want("a service that changes", "ns/web")
 		b.remove(at(services, "web"))
@@ -211,122 +211,6 @@ func TestRetry(t *testing.T) {
 	want := controllers.Retry{First: time.Second, Max: 1000 * time.Second, Limit: 15}
 	if got := endpointslice.New(endpointslice.Sources{EndpointSlices: informer.New[*discoveryv1.EndpointSlice](nil, informer.Options{})}, nil, nil, endpointslice.Options{}).Retry(); got != want {
 		t.Errorf("%+v", got)
-	}
-}
-
-func TestTracker(t *testing.T) {
-	key := controllers.Key{Namespace: "ns", Name: "web"}
-	slice := func(uid types.UID, generation int64) *discoveryv1.EndpointSlice {
-		return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", UID: uid, Generation: generation, Labels: map[string]string{"kubernetes.io/service-name": "web"}}}
-	}
-	tracker := endpointslice.NewTracker()
-	is := func(what string, got, want bool) {
-		t.Helper()
-		if got != want {
-			t.Errorf("%s: %t", what, got)
-		}
-	}
-	is("nothing written, nothing there", tracker.Behind(key), false)
-	is("nothing written, something there", tracker.Behind(key, slice("a", 1)), false)
-	is("never written", tracker.Foreign(slice("a", 1)), true)
-	is("never written, of no generation", tracker.Foreign(slice("a", 0)), true)
-	tracker.Wrote(slice("a", 2))
-	is("older", tracker.Foreign(slice("a", 1)), false)
-	is("as written", tracker.Foreign(slice("a", 2)), false)
-	is("newer", tracker.Foreign(slice("a", 3)), true)
-	is("missing", tracker.Behind(key), true)
-	is("another only", tracker.Behind(key, slice("b", 1)), true)
-	is("an older one is there", tracker.Behind(key, slice("a", 1)), true)
-	is("it is there", tracker.Behind(key, slice("a", 2)), false)
-	is("it is there, and another", tracker.Behind(key, slice("b", 1), slice("a", 3)), false)
-	tracker.ExpectDeletion(slice("a", 2))
-	is("still there", tracker.Behind(key, slice("a", 2)), true)
-	is("there no longer", tracker.Behind(key), false)
-	is("deleted by us", tracker.Deleted(slice("a", 2)), false)
-	is("seen to go, and back", tracker.Behind(key, slice("a", 2)), false)
-	tracker.Wrote(slice("a", 2))
-	is("deleted by somebody", tracker.Deleted(slice("a", 2)), true)
-	is("and again", tracker.Deleted(slice("a", 2)), false)
-	tracker.Wrote(slice("a", 2))
-	tracker.Forget(key)
-	is("forgotten", tracker.Behind(key), false)
-}
-
-func TestSameEndpoint(t *testing.T) {
-	yes, no, node, zone, host := true, false, "node", "zone", "host"
-	base := discoveryv1.Endpoint{
-		Addresses: []string{"1.2.3.4"}, NodeName: &node, Zone: &zone,
-		Conditions: discoveryv1.EndpointConditions{Ready: &yes, Serving: &yes, Terminating: &no},
-		TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "1"},
-	}
-	other := "other"
-	for name, tt := range map[string]struct {
-		change          func(*discoveryv1.Endpoint)
-		sameKey, inside bool // whether it is the same endpoint, and whether it is as it was
-	}{
-		"equal":          {func(*discoveryv1.Endpoint) {}, true, true},
-		"pointers":       {func(e *discoveryv1.Endpoint) { n := "node"; e.NodeName = &n }, true, true},
-		"version":        {func(e *discoveryv1.Endpoint) { e.TargetRef.ResourceVersion = "2" }, true, true},
-		"node":           {func(e *discoveryv1.Endpoint) { e.NodeName = &other }, true, false},
-		"no node":        {func(e *discoveryv1.Endpoint) { e.NodeName = nil }, true, false},
-		"zone":           {func(e *discoveryv1.Endpoint) { e.Zone = &other }, true, false},
-		"ready":          {func(e *discoveryv1.Endpoint) { e.Conditions.Ready = &no }, true, false},
-		"ready, unknown": {func(e *discoveryv1.Endpoint) { e.Conditions.Ready = nil }, true, false},
-		"serving":        {func(e *discoveryv1.Endpoint) { e.Conditions.Serving = &no }, true, false},
-		"terminating":    {func(e *discoveryv1.Endpoint) { e.Conditions.Terminating = &yes }, true, false},
-		"uid":            {func(e *discoveryv1.Endpoint) { e.TargetRef.UID = "v" }, true, false},
-		"no target":      {func(e *discoveryv1.Endpoint) { e.TargetRef = nil }, false, false},
-		"target":         {func(e *discoveryv1.Endpoint) { e.TargetRef.Name = "b" }, false, false},
-		"namespace":      {func(e *discoveryv1.Endpoint) { e.TargetRef.Namespace = "other" }, false, false},
-		"address":        {func(e *discoveryv1.Endpoint) { e.Addresses = []string{"1.2.3.5"} }, false, true},
-		"no address":     {func(e *discoveryv1.Endpoint) { e.Addresses = nil }, false, true},
-		"two addresses":  {func(e *discoveryv1.Endpoint) { e.Addresses = []string{"1.2.3.4", "1.2.3.5"} }, false, true},
-		"hostname":       {func(e *discoveryv1.Endpoint) { e.Hostname = &host }, false, true},
-	} {
-		changed := *base.DeepCopy()
-		tt.change(&changed)
-		for range 2 {
-			if got := endpointslice.KeyOf(&base) == endpointslice.KeyOf(&changed); got != tt.sameKey {
-				t.Errorf("%s: the same endpoint %t", name, got)
-			}
-			if got := endpointslice.SameEndpoint(&base, &changed); got != tt.inside {
-				t.Errorf("%s: as it was %t", name, got)
-			}
-			if got := endpointslice.SameEndpoint(&changed, &base); got != tt.inside {
-				t.Errorf("%s: the other way round %t", name, got)
-			}
-		}
-	}
-	ab, ba := discoveryv1.Endpoint{Addresses: []string{"a", "b"}}, discoveryv1.Endpoint{Addresses: []string{"b", "a"}}
-	if endpointslice.KeyOf(&ab) != endpointslice.KeyOf(&ba) {
-		t.Error("the order of addresses matters")
-	}
-	if endpointslice.KeyOf(&ab) == endpointslice.KeyOf(&discoveryv1.Endpoint{Addresses: []string{"a", "c"}}) {
-		t.Error("the second of two addresses does not matter")
-	}
-	bare := discoveryv1.Endpoint{}
-	if !endpointslice.SameEndpoint(&bare, &discoveryv1.Endpoint{}) {
-		t.Error("two without anything differ")
-	}
-}
-
-func TestPortKey(t *testing.T) {
-	name, empty, number, zero, tcp, udp, app := "http", "", int32(80), int32(0), corev1.ProtocolTCP, corev1.ProtocolUDP, "h2c"
-	ports := []discoveryv1.EndpointPort{
-		{Name: &empty}, {Name: &name}, {Port: &zero}, {Port: &number}, {Protocol: &tcp}, {Protocol: &udp}, {AppProtocol: &app},
-		{Name: &name, Port: &number, Protocol: &tcp}, {Name: &name, Port: &number, Protocol: &udp}, {Name: &name, Port: &number, Protocol: &tcp, AppProtocol: &app},
-	}
-	seen := map[string]int{endpointslice.PortKey(nil): -1}
-	for i, p := range ports {
-		key := endpointslice.PortKey([]discoveryv1.EndpointPort{p})
-		if j, twice := seen[key]; twice {
-			t.Errorf("ports %d and %d have one key", i, j)
-		}
-		seen[key] = i
-	}
-	a, b := ports[7], ports[8]
-	if endpointslice.PortKey([]discoveryv1.EndpointPort{a, b}) != endpointslice.PortKey([]discoveryv1.EndpointPort{b, a}) {
-		t.Error("the order of ports matters")
 	}
 }
 
@@ -350,5 +234,31 @@ func TestPortsAndNames(t *testing.T) {
 				b.Errorf("%s has the name %v", e.TargetRef.Name, e.Hostname)
 			}
 		}
+	})
+}
+
+// TestEarlierProcess: slices that an earlier process wrote are written again when somebody deletes them.
+func TestEarlierProcess(t *testing.T) {
+	s := service(http())
+	new(bench).run(t, func(b *bench) {
+		b.put(pod("a", "1.2.3.4"))
+		stored := controllerstest.Add(b, b.api, s)
+		synctest.Wait()
+		p, err := client.As[*corev1.Pod](b.api.Others.Get(b.Context(), at(controllerstest.Pods(), "a")))
+		if err != nil {
+			b.Fatal(err)
+		}
+		slice, zone := made("earlier", stored, p), "z"
+		slice.Endpoints[0].Zone = &zone
+		b.put(slice)
+	}, func(b *bench) {
+		time.Sleep(time.Minute)
+		if writes := b.api.Writes(); len(writes) != 0 {
+			b.Fatalf("wrote %v", writes)
+		}
+		b.remove(at(resource, "earlier"))
+		b.want()
+		time.Sleep(2 * time.Second)
+		b.want("IPv4 1.2.3.4(rs):http=8080")
 	})
 }

@@ -146,7 +146,7 @@ func behind() map[string][]string {
 		"controllers":                        {"lifecycle"},
 		"controllers/deployment":             {"client", "controllers", "controllers/expectations", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle"},
 		"controllers/endpoints":              {"client", "controllers", "controllers/internal/backends", "controllers/expectations", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
-		"controllers/endpointslice":          {"client", "controllers", "controllers/internal/backends", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
+		"controllers/endpointslice":          {"client", "controllers", "controllers/internal/backends", "controllers/internal/endpointslices", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
 		"controllers/leaderelection":         {"client", "controllers", "events", "internal/pause", "lifecycle"},
 		"controllers/reconciler":             {"controllers", "lifecycle"},
 		"controllers/replicaset":             {"client", "controllers", "controllers/expectations", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
