@@ -26,6 +26,7 @@ func TestDisable(t *testing.T) {
 		"replicaset-controller":                    withoutReplicaSet,
 		"endpoints-controller":                     withoutEndpoints,
 		"endpointslice-controller":                 withoutEndpointSlice,
+		"endpointslice-mirroring-controller":       withoutEndpointSliceMirroring,
 		"garbage-collector-controller":             withoutGarbageCollector,
 		"namespace-controller":                     withoutNamespace,
 		"serviceaccount-controller":                withoutServiceAccount,
@@ -94,6 +95,14 @@ func withoutEndpointSlice(w *world) {
 	l, err := w.cs.DiscoveryV1().EndpointSlices("default").List(w.ctx, metav1.ListOptions{})
 	if err != nil || len(l.Items) > 0 {
 		w.t.Errorf("endpoint slices: %v %v", l.Items, err)
+	}
+}
+
+func withoutEndpointSliceMirroring(w *world) {
+	w.customEndpoints("database", "192.0.2.1")
+	time.Sleep(time.Minute)
+	if slices := w.slicesOf("database"); len(slices) > 0 {
+		w.t.Errorf("somebody mirrored endpoints: %v", slices)
 	}
 }
 

@@ -15,6 +15,7 @@ func Components() []component.Component {
 		{Name: "replicaset-controller", Identity: account("replicaset-controller"), New: newReplicaSet},
 		{Name: "endpoints-controller", Source: "endpoint-controller", Identity: account("endpoint-controller"), New: newEndpoints},
 		{Name: "endpointslice-controller", Source: "endpoint-slice-controller", Identity: account("endpointslice-controller"), New: newEndpointSlice},
+		{Name: "endpointslice-mirroring-controller", Source: "endpoint-slice-mirroring-controller", Identity: account("endpointslicemirroring-controller"), New: newEndpointSliceMirroring},
 		{Name: "garbage-collector-controller", Identity: account("generic-garbage-collector"), New: newGarbageCollector},
 		{Name: "namespace-controller", Identity: account("namespace-controller"), New: newNamespace},
 		{Name: ServiceAccount, Identity: account("service-account-controller"), New: newServiceAccount},

@@ -7,6 +7,7 @@ import (
 	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/controllers/endpoints"
 	"github.com/keelson-dev/keelson/controllers/endpointslice"
+	"github.com/keelson-dev/keelson/controllers/endpointslicemirroring"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
@@ -33,4 +34,16 @@ func newEndpointSlice(p *component.Parts) (lifecycle.Runnable, error) {
 		return nil, err
 	}
 	return p.Loop(endpointslice.New(in, p.Client, p.Recorder, endpointslice.Options{})), nil
+}
+
+func newEndpointSliceMirroring(p *component.Parts) (lifecycle.Runnable, error) {
+	in := endpointslicemirroring.Sources{
+		Services:       component.Informer[*corev1.Service](p.Informers, corev1.SchemeGroupVersion.WithResource("services")),
+		Endpoints:      component.Informer[*corev1.Endpoints](p.Informers, corev1.SchemeGroupVersion.WithResource("endpoints")),
+		EndpointSlices: component.Informer[*discoveryv1.EndpointSlice](p.Informers, discoveryv1.SchemeGroupVersion.WithResource("endpointslices")),
+	}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	return p.Loop(endpointslicemirroring.New(in, p.Client, p.Recorder, endpointslicemirroring.Options{})), nil
 }

@@ -147,6 +147,7 @@ func behind() map[string][]string {
 		"controllers/deployment":             {"client", "controllers", "controllers/expectations", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle"},
 		"controllers/endpoints":              {"client", "controllers", "controllers/internal/backends", "controllers/expectations", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
 		"controllers/endpointslice":          {"client", "controllers", "controllers/internal/backends", "controllers/internal/endpointslices", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
+		"controllers/endpointslicemirroring": {"client", "controllers", "controllers/internal/backends", "controllers/internal/endpointslices", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
 		"controllers/leaderelection":         {"client", "controllers", "events", "internal/pause", "lifecycle"},
 		"controllers/reconciler":             {"controllers", "lifecycle"},
 		"controllers/replicaset":             {"client", "controllers", "controllers/expectations", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
