@@ -53,7 +53,7 @@ func (c *call) textList(f format, l *registry.List) (*textList, error) {
 		if err != nil {
 			return nil, err
 		}
-		return t.list(listMeta(l)), nil
+		return t.list(listMeta(l), l.Items)
 	}
 	t := &textList{empty: "[]", append: func(to []byte, i *registry.Item) ([]byte, error) {
 		body, err := c.endpoint.itemJSON(i)

@@ -39,12 +39,22 @@ func (c *call) table(f format) (*table, error) {
 }
 
 // list is a table of a list.
-func (t *table) list(m metav1.ListMeta) *textList {
+func (t *table) list(m metav1.ListMeta, items []*registry.Item) (*textList, error) {
 	now := time.Now()
+	if t.columns.Among != nil {
+		all := make([]registry.Object, len(items))
+		for n, i := range items {
+			var err error
+			if _, all[n], err = t.shown(i); err != nil {
+				return nil, err
+			}
+		}
+		t.columns.Cells = t.columns.Among(all)
+	}
 	return &textList{
 		head: t.head(m, true), empty: "[]",
 		append: func(to []byte, i *registry.Item) ([]byte, error) { return t.row(to, i, now) },
-	}
+	}, nil
 }
 
 // single is a table of one object. The definitions of its columns can be left out if the client has them already.
@@ -71,22 +81,27 @@ func (t *table) head(m metav1.ListMeta, definitions bool) []byte {
 	return append(data, `,"rows":`...)
 }
 
+// shown returns an object in the stored version, and in that whose cells a row shows.
+func (t *table) shown(i *registry.Item) (stored, shown registry.Object, err error) {
+	stored = t.endpoint.resource.Decorated(i)
+	if t.endpoint.resource.ShowsVersion() {
+		shown, err = t.endpoint.view(i)
+		return stored, shown, err
+	}
+	return stored, stored, nil
+}
+
 // row appends an object's row.
 func (t *table) row(to []byte, i *registry.Item, now time.Time) ([]byte, error) {
-	stored := t.endpoint.resource.Decorated(i)
-	shown := stored
-	if t.endpoint.resource.ShowsVersion() {
-		var err error
-		if shown, err = t.endpoint.view(i); err != nil {
-			return to, err
-		}
+	stored, shown, err := t.shown(i)
+	if err != nil {
+		return to, err
 	}
 	to = append(to, `{"cells":[`...)
 	for n, cell := range t.columns.Cells(shown, now) {
 		if n > 0 {
 			to = append(to, ',')
 		}
-		var err error
 		if to, err = appendCell(to, cell); err != nil {
 			return to, err
 		}
@@ -101,7 +116,7 @@ func (t *table) row(to []byte, i *registry.Item, now time.Time) ([]byte, error) 
 			to = append(append(to, `,"conditions":`...), data...)
 		}
 	}
-	to, err := t.object(append(to, `,"object":`...), i)
+	to, err = t.object(append(to, `,"object":`...), i)
 	return append(to, '}'), err
 }
 

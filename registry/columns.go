@@ -17,6 +17,9 @@ type Columns[T Object] struct {
 	// none. It is called at every read: it must not change or keep the object, and it must take the time from
 	// now.
 	Cells func(obj T, now time.Time) []any
+	// Among, if set, returns what makes the cells of an object in a list, where they depend on the list's other objects; all
+	// are those of one page. It must not change them.
+	Among func(all []T) func(obj T, now time.Time) []any
 	// Conditions mark a row, as upstream does for pods that have ended; optional.
 	Conditions func(obj T) []metav1.TableRowCondition
 }
@@ -26,6 +29,16 @@ func (c Columns[T]) erase() Columns[Object] {
 	e := Columns[Object]{Definitions: c.Definitions}
 	if c.Cells != nil {
 		e.Cells = func(obj Object, now time.Time) []any { return c.Cells(obj.(T), now) }
+	}
+	if c.Among != nil {
+		e.Among = func(all []Object) func(Object, time.Time) []any {
+			typed := make([]T, len(all))
+			for i, obj := range all {
+				typed[i] = obj.(T)
+			}
+			cells := c.Among(typed)
+			return func(obj Object, now time.Time) []any { return cells(obj.(T), now) }
+		}
 	}
 	if c.Conditions != nil {
 		e.Conditions = func(obj Object) []metav1.TableRowCondition { return c.Conditions(obj.(T)) }

@@ -35,7 +35,7 @@ func TestDeletion(t *testing.T) {
 			got = append(got, k.Plural)
 		}
 	}
-	if want := []string{"namespaces", "pods", "podtemplates", "resourcequotas", "serviceaccounts", "services", "csinodes"}; !slices.Equal(got, want) {
+	if want := []string{"namespaces", "pods", "podtemplates", "resourcequotas", "serviceaccounts", "services", "csinodes", "storageclasses"}; !slices.Equal(got, want) {
 		t.Errorf("objects are returned by %v, want %v", got, want)
 	}
 }
@@ -104,6 +104,7 @@ func TestNames(t *testing.T) {
 		"poddisruptionbudgets":   "pdb /poddisruptionbudgets",
 		"priorityclasses":        "pc /priorityclasses",
 		"csinodes":               "/csinodes",
+		"storageclasses":         "sc /storageclasses",
 		"roles":                  "/roles",
 		"rolebindings":           "/rolebindings",
 		"clusterroles":           "/clusterroles",

@@ -31,6 +31,7 @@ func csiNodes() registry.Kind {
 	return registry.Definition[*storagev1.CSINode]{
 		Names:        registry.Names{Kind: "CSINode", Plural: "csinodes", Singular: "csinode"},
 		GroupVersion: storagev1.SchemeGroupVersion,
+		Older:        older(func() registry.Object { return &storagev1.CSINode{} }, "v1beta1"),
 		New:          func() *storagev1.CSINode { return &storagev1.CSINode{} },
 		NewList:      func() runtime.Object { return &storagev1.CSINodeList{} },
 		Columns:      csiNodeColumns(),
