@@ -30,10 +30,7 @@ func defaultVolume(v *corev1.Volume) {
 		defaultProjected(v.Projected)
 	}
 	if v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil {
-		claim := &v.Ephemeral.VolumeClaimTemplate.Spec
-		setIfNil(&claim.VolumeMode, corev1.PersistentVolumeFilesystem)
-		roundUp(claim.Resources.Limits)
-		roundUp(claim.Resources.Requests)
+		defaultClaimSpec(&v.Ephemeral.VolumeClaimTemplate.Spec)
 	}
 	defaultLegacyVolume(v)
 }
@@ -62,18 +59,68 @@ func defaultLegacyVolume(v *corev1.Volume) {
 		setIfZero(&v.ISCSI.ISCSIInterface, "default")
 	}
 	if v.RBD != nil {
-		setIfZero(&v.RBD.RBDPool, "rbd")
-		setIfZero(&v.RBD.RadosUser, "admin")
-		setIfZero(&v.RBD.Keyring, "/etc/ceph/keyring")
+		defaultRBD(&v.RBD.RBDPool, &v.RBD.RadosUser, &v.RBD.Keyring)
 	}
 	if v.AzureDisk != nil {
-		setIfNil(&v.AzureDisk.CachingMode, corev1.AzureDataDiskCachingReadWrite)
-		setIfNil(&v.AzureDisk.FSType, "ext4")
-		setIfNil(&v.AzureDisk.ReadOnly, false)
-		setIfNil(&v.AzureDisk.Kind, corev1.AzureSharedBlobDisk)
+		defaultAzureDisk(v.AzureDisk)
 	}
 	if v.ScaleIO != nil {
-		setIfZero(&v.ScaleIO.StorageMode, "ThinProvisioned")
-		setIfZero(&v.ScaleIO.FSType, "xfs")
+		defaultScaleIO(&v.ScaleIO.StorageMode, &v.ScaleIO.FSType)
 	}
+}
+
+func defaultRBD(pool, user, keyring *string) {
+	setIfZero(pool, "rbd")
+	setIfZero(user, "admin")
+	setIfZero(keyring, "/etc/ceph/keyring")
+}
+
+func defaultAzureDisk(disk *corev1.AzureDiskVolumeSource) {
+	setIfNil(&disk.CachingMode, corev1.AzureDataDiskCachingReadWrite)
+	setIfNil(&disk.FSType, "ext4")
+	setIfNil(&disk.ReadOnly, false)
+	setIfNil(&disk.Kind, corev1.AzureSharedBlobDisk)
+}
+
+func defaultScaleIO(mode, fsType *string) {
+	setIfZero(mode, "ThinProvisioned")
+	setIfZero(fsType, "xfs")
+}
+
+// DefaultPersistentVolume fills the unset fields of a volume.
+func DefaultPersistentVolume(pv *corev1.PersistentVolume) {
+	setIfZero(&pv.Status.Phase, corev1.VolumePending)
+	spec := &pv.Spec
+	setIfZero(&spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
+	setIfNil(&spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	roundUp(spec.Capacity)
+	if spec.HostPath != nil {
+		setIfNil(&spec.HostPath.Type, corev1.HostPathUnset)
+	}
+	if spec.RBD != nil {
+		defaultRBD(&spec.RBD.RBDPool, &spec.RBD.RadosUser, &spec.RBD.Keyring)
+	}
+	if spec.ISCSI != nil {
+		setIfZero(&spec.ISCSI.ISCSIInterface, "default")
+	}
+	if spec.AzureDisk != nil {
+		defaultAzureDisk(spec.AzureDisk)
+	}
+	if spec.ScaleIO != nil {
+		defaultScaleIO(&spec.ScaleIO.StorageMode, &spec.ScaleIO.FSType)
+	}
+}
+
+// DefaultClaim fills the unset fields of a claim: of an object, or of a template of claims in another kind.
+func DefaultClaim(claim *corev1.PersistentVolumeClaim) {
+	setIfZero(&claim.Status.Phase, corev1.ClaimPending)
+	defaultClaimSpec(&claim.Spec)
+	roundUp(claim.Status.Capacity)
+	roundUp(claim.Status.AllocatedResources)
+}
+
+func defaultClaimSpec(spec *corev1.PersistentVolumeClaimSpec) {
+	setIfNil(&spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	roundUp(spec.Resources.Limits)
+	roundUp(spec.Resources.Requests)
 }

@@ -1,7 +1,8 @@
 // Package podspec has the rules for pods and for the pod templates of other kinds: the defaults of unset fields, the
 // validation of specs, and what an update of a pod, of its status, its ephemeral containers or its resources may
-// change. They are those of the core/v1 API at Kubernetes 1.37 with its default feature gates; error types, paths and
-// messages are the same as the API server's.
+// change. It also has the rules for persistent volumes and claims, which share the sources of volumes with pods. They are
+// those of the core/v1 API at Kubernetes 1.37 with its default feature gates; error types, paths and messages are the
+// same as the API server's.
 //
 // Everything here is a pure function of its arguments. Functions named Default… and Drop… modify their arguments, the
 // others modify nothing; none keeps its arguments. Validation returns field errors, never an error value, and does not

@@ -54,7 +54,9 @@ func (o Options) leniency() leniency {
 	}
 	old := o.Old
 	l.invalidSelectorValues = hasInvalidAffinitySelector(old)
-	l.invalidNodeAffinityValues = hasInvalidNodeAffinityValue(old)
+	if a := old.Affinity; a != nil && a.NodeAffinity != nil {
+		l.invalidNodeAffinityValues = hasInvalidValue(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+	}
 	l.invalidSpreadSelector, l.invalidSpreadLabelKeys = hasInvalidSpread(old)
 	l.indivisibleHugePages = hasIndivisibleHugePages(old)
 	l.nonLocalTokenPath = hasNonLocalTokenPath(old)
@@ -113,11 +115,7 @@ func affinityTerms(a *corev1.Affinity) []*corev1.PodAffinityTerm {
 	return terms
 }
 
-func hasInvalidNodeAffinityValue(spec *corev1.PodSpec) bool {
-	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
-		return false
-	}
-	required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+func hasInvalidValue(required *corev1.NodeSelector) bool {
 	if required == nil {
 		return false
 	}

@@ -41,13 +41,7 @@ func (v *validator) affinity(p *field.Path) {
 
 func (v *validator) nodeAffinity(a *corev1.NodeAffinity, p *field.Path) {
 	if r := a.RequiredDuringSchedulingIgnoredDuringExecution; r != nil {
-		terms := p.Child(required, "nodeSelectorTerms")
-		if len(r.NodeSelectorTerms) == 0 {
-			v.required(terms, "must have at least one node selector term")
-		}
-		for i := range r.NodeSelectorTerms {
-			v.nodeTerm(&r.NodeSelectorTerms[i], terms.Index(i), v.allow.invalidNodeAffinityValues)
-		}
+		v.nodeSelector(r, p.Child(required), v.allow.invalidNodeAffinityValues)
 	}
 	for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
 		term, at := &a.PreferredDuringSchedulingIgnoredDuringExecution[i], p.Child(preferred).Index(i)
@@ -62,54 +56,64 @@ func (v *validator) weight(w int32, p *field.Path) {
 	}
 }
 
-func (v *validator) nodeTerm(t *corev1.NodeSelectorTerm, p *field.Path, anyValue bool) {
-	for i := range t.MatchExpressions {
-		v.nodeLabel(&t.MatchExpressions[i], p.Child("matchExpressions").Index(i), anyValue)
+func (r *report) nodeSelector(s *corev1.NodeSelector, p *field.Path, anyValue bool) {
+	terms := p.Child("nodeSelectorTerms")
+	if len(s.NodeSelectorTerms) == 0 {
+		r.required(terms, "must have at least one node selector term")
 	}
-	for i := range t.MatchFields {
-		v.nodeField(&t.MatchFields[i], p.Child("matchFields").Index(i))
+	for i := range s.NodeSelectorTerms {
+		r.nodeTerm(&s.NodeSelectorTerms[i], terms.Index(i), anyValue)
 	}
 }
 
-func (v *validator) nodeLabel(r *corev1.NodeSelectorRequirement, p *field.Path, anyValue bool) {
+func (r *report) nodeTerm(t *corev1.NodeSelectorTerm, p *field.Path, anyValue bool) {
+	for i := range t.MatchExpressions {
+		r.nodeLabel(&t.MatchExpressions[i], p.Child("matchExpressions").Index(i), anyValue)
+	}
+	for i := range t.MatchFields {
+		r.nodeField(&t.MatchFields[i], p.Child("matchFields").Index(i))
+	}
+}
+
+func (r *report) nodeLabel(req *corev1.NodeSelectorRequirement, p *field.Path, anyValue bool) {
 	values := p.Child("values")
-	switch r.Operator {
+	switch req.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
-		if len(r.Values) == 0 {
-			v.required(values, "must be specified when `operator` is 'In' or 'NotIn'")
+		if len(req.Values) == 0 {
+			r.required(values, "must be specified when `operator` is 'In' or 'NotIn'")
 		}
 	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
-		if len(r.Values) > 0 {
-			v.forbidden(values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+		if len(req.Values) > 0 {
+			r.forbidden(values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
 		}
 	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
-		if len(r.Values) != 1 {
-			v.required(values, "must be specified single value when `operator` is 'Lt' or 'Gt'")
+		if len(req.Values) != 1 {
+			r.required(values, "must be specified single value when `operator` is 'Lt' or 'Gt'")
 		}
 	default:
-		v.invalid(p.Child("operator"), r.Operator, "not a valid selector operator")
+		r.invalid(p.Child("operator"), req.Operator, "not a valid selector operator")
 	}
-	v.add(metavalidation.ValidateLabelName(r.Key, p.Child("key"))...)
+	r.add(metavalidation.ValidateLabelName(req.Key, p.Child("key"))...)
 	if anyValue {
 		return
 	}
-	for i, value := range r.Values {
-		v.invalid(values.Index(i), value, validation.IsValidLabelValue(value)...)
+	for i, value := range req.Values {
+		r.invalid(values.Index(i), value, validation.IsValidLabelValue(value)...)
 	}
 }
 
-func (v *validator) nodeField(r *corev1.NodeSelectorRequirement, p *field.Path) {
-	if r.Operator != corev1.NodeSelectorOpIn && r.Operator != corev1.NodeSelectorOpNotIn {
-		v.invalid(p.Child("operator"), r.Operator, "not a valid selector operator")
-	} else if len(r.Values) != 1 {
-		v.required(p.Child("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector")
+func (r *report) nodeField(req *corev1.NodeSelectorRequirement, p *field.Path) {
+	if req.Operator != corev1.NodeSelectorOpIn && req.Operator != corev1.NodeSelectorOpNotIn {
+		r.invalid(p.Child("operator"), req.Operator, "not a valid selector operator")
+	} else if len(req.Values) != 1 {
+		r.required(p.Child("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector")
 	}
-	if r.Key != metav1.ObjectNameField {
-		v.invalid(p.Child("key"), r.Key, "not a valid field selector key")
+	if req.Key != metav1.ObjectNameField {
+		r.invalid(p.Child("key"), req.Key, "not a valid field selector key")
 		return
 	}
-	for i, value := range r.Values {
-		v.name(p.Child("values").Index(i), value, false)
+	for i, value := range req.Values {
+		r.name(p.Child("values").Index(i), value, false)
 	}
 }
 

@@ -106,12 +106,10 @@ func (v *validator) localSources(vol *corev1.Volume) []sourceRule {
 			v.descendingPath(p.Child("directory"), s.GitRepo.Directory)
 		}},
 		{"gcePersistentDisk", s.GCEPersistentDisk != nil, func(p *field.Path) {
-			v.need(p.Child("pdName"), s.GCEPersistentDisk.PDName)
-			v.partition(p.Child("partition"), s.GCEPersistentDisk.Partition)
+			v.disk(p.Child("pdName"), s.GCEPersistentDisk.PDName, p.Child("partition"), s.GCEPersistentDisk.Partition)
 		}},
 		{"awsElasticBlockStore", s.AWSElasticBlockStore != nil, func(p *field.Path) {
-			v.need(p.Child("volumeID"), s.AWSElasticBlockStore.VolumeID)
-			v.partition(p.Child("partition"), s.AWSElasticBlockStore.Partition)
+			v.disk(p.Child("volumeID"), s.AWSElasticBlockStore.VolumeID, p.Child("partition"), s.AWSElasticBlockStore.Partition)
 		}},
 		{"secret", s.Secret != nil, func(p *field.Path) {
 			v.need(p.Child("secretName"), s.Secret.SecretName)
@@ -133,7 +131,7 @@ func (v *validator) apiSources(vol *corev1.Volume) []sourceRule {
 			}
 		}},
 		{"fc", s.FC != nil, func(p *field.Path) { v.fibreChannel(s.FC, p) }},
-		{"flexVolume", s.FlexVolume != nil, func(p *field.Path) { v.flexVolume(s.FlexVolume, p) }},
+		{"flexVolume", s.FlexVolume != nil, func(p *field.Path) { v.flexVolume(s.FlexVolume.Driver, s.FlexVolume.Options, p) }},
 		{"configMap", s.ConfigMap != nil, func(p *field.Path) {
 			v.need(p.Child("name"), s.ConfigMap.Name)
 			v.fileMode(p.Child("defaultMode"), s.ConfigMap.DefaultMode)
@@ -148,9 +146,7 @@ func (v *validator) lateSources(vol *corev1.Volume) []sourceRule {
 	return []sourceRule{
 		{"projected", s.Projected != nil, func(p *field.Path) { v.projected(s.Projected, p) }},
 		{"scaleIO", s.ScaleIO != nil, func(p *field.Path) {
-			v.need(p.Child("gateway"), s.ScaleIO.Gateway)
-			v.need(p.Child("system"), s.ScaleIO.System)
-			v.need(p.Child("volumeName"), s.ScaleIO.VolumeName)
+			v.scaleIO(s.ScaleIO.Gateway, s.ScaleIO.System, s.ScaleIO.VolumeName, p)
 		}},
 		{"csi", s.CSI != nil, func(p *field.Path) { v.csi(s.CSI, p) }},
 		{"ephemeral", s.Ephemeral != nil, func(p *field.Path) {
@@ -178,13 +174,13 @@ func (v *validator) emptyDir(s *corev1.EmptyDirVolumeSource, p *field.Path) {
 	}
 }
 
-func (v *validator) hostPath(s *corev1.HostPathVolumeSource, p *field.Path) {
-	if !v.need(p.Child("path"), s.Path) {
+func (r *report) hostPath(s *corev1.HostPathVolumeSource, p *field.Path) {
+	if !r.need(p.Child("path"), s.Path) {
 		return
 	}
-	v.noBacksteps(p.Child("path"), s.Path)
+	r.noBacksteps(p.Child("path"), s.Path)
 	if s.Type != nil {
-		oneOf(&v.report, p.Child("type"), *s.Type, corev1.HostPathUnset, corev1.HostPathBlockDev, corev1.HostPathCharDev,
+		oneOf(r, p.Child("type"), *s.Type, corev1.HostPathUnset, corev1.HostPathBlockDev, corev1.HostPathCharDev,
 			corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate, corev1.HostPathFile, corev1.HostPathFileOrCreate, corev1.HostPathSocket)
 	}
 }
@@ -204,18 +200,22 @@ func (v *validator) keyToPath(k *corev1.KeyToPath, p *field.Path) {
 }
 
 func (v *validator) csi(s *corev1.CSIVolumeSource, p *field.Path) {
-	driver := p.Child("driver")
-	if v.need(driver, s.Driver) {
-		if len(s.Driver) > 63 {
-			v.add(field.TooLong(driver, "", 63))
-		}
-		v.invalid(driver, s.Driver, apivalidation.NameIsDNSSubdomain(strings.ToLower(s.Driver), false)...)
-	}
+	v.driverName(p.Child("driver"), s.Driver)
 	if ref := s.NodePublishSecretRef; ref != nil {
 		if v.need(p.Child("nodePublishSecretRef", "name"), ref.Name) {
 			v.name(p.Child("name"), ref.Name, false)
 		}
 	}
+}
+
+func (r *report) driverName(p *field.Path, name string) {
+	if !r.need(p, name) {
+		return
+	}
+	if len(name) > 63 {
+		r.add(field.TooLong(p, "", 63))
+	}
+	r.invalid(p, name, apivalidation.NameIsDNSSubdomain(strings.ToLower(name), false)...)
 }
 
 // claimName validates the name of the claim that an ephemeral volume of a pod creates.

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -20,77 +19,84 @@ func (v *validator) claimTemplate(t *corev1.PersistentVolumeClaimTemplate, p *fi
 	v.add(apivalidation.ValidateAnnotations(t.Annotations, meta.Child("annotations"))...)
 	v.add(metavalidation.ValidateLabels(t.Labels, meta.Child("labels"))...)
 	v.onlyFields(meta, t.ObjectMeta, "cannot be set", "Annotations", "Labels")
-	v.claimSpec(&t.Spec, p.Child("spec"))
+	v.claimSpec(&t.Spec, p.Child("spec"), claimLeniency{})
 }
 
-func (v *validator) claimSpec(s *corev1.PersistentVolumeClaimSpec, p *field.Path) {
+// claimLeniency lists what an old claim may keep.
+type claimLeniency struct{ invalidSelectorValues, invalidAPIGroup bool }
+
+func (r *report) claimSpec(s *corev1.PersistentVolumeClaimSpec, p *field.Path, allow claimLeniency) {
 	if len(s.AccessModes) == 0 {
-		v.required(p.Child("accessModes"), "at least 1 access mode is required")
+		r.required(p.Child("accessModes"), "at least 1 access mode is required")
 	}
 	if s.Selector != nil {
-		v.add(metavalidation.ValidateLabelSelector(s.Selector, metavalidation.LabelSelectorValidationOptions{}, p.Child("selector"))...)
+		r.add(metavalidation.ValidateLabelSelector(s.Selector,
+			metavalidation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: allow.invalidSelectorValues}, p.Child("selector"))...)
 	}
-	v.accessModes(s.AccessModes, p.Child("accessModes"))
+	r.accessModes(s.AccessModes, p.Child("accessModes"))
 	storage := p.Child("resources").Key(string(corev1.ResourceStorage))
 	if q, ok := s.Resources.Requests[corev1.ResourceStorage]; !ok {
-		v.required(storage, "")
+		r.required(storage, "")
 	} else if q.Sign() <= 0 {
-		v.invalid(storage, q.String(), notPositive)
+		r.invalid(storage, q.String(), notPositive)
 	}
 	if s.StorageClassName != nil && *s.StorageClassName != "" {
-		v.name(p.Child("storageClassName"), *s.StorageClassName, false)
+		r.name(p.Child("storageClassName"), *s.StorageClassName, false)
 	}
 	if s.VolumeMode != nil {
-		oneOf(&v.report, p.Child("volumeMode"), *s.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
+		oneOf(r, p.Child("volumeMode"), *s.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
 	}
-	v.dataSources(s, p)
+	r.dataSources(s, p, allow.invalidAPIGroup)
 	if s.VolumeAttributesClassName != nil && *s.VolumeAttributesClassName != "" {
-		v.name(p.Child("volumeAttributesClassName"), *s.VolumeAttributesClassName, false)
+		r.name(p.Child("volumeAttributesClassName"), *s.VolumeAttributesClassName, false)
 	}
 }
 
-func (v *validator) accessModes(modes []corev1.PersistentVolumeAccessMode, p *field.Path) {
+func (r *report) accessModes(modes []corev1.PersistentVolumeAccessMode, p *field.Path) {
 	known := []corev1.PersistentVolumeAccessMode{
 		corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod,
 	}
 	shared := false
 	for _, mode := range modes {
-		oneOf(&v.report, p, mode, known...)
+		oneOf(r, p, mode, known...)
 		shared = shared || mode != corev1.ReadWriteOncePod && slices.Contains(known, mode)
 	}
 	if shared && slices.Contains(modes, corev1.ReadWriteOncePod) {
-		v.forbidden(p, "may not use ReadWriteOncePod with other access modes")
+		r.forbidden(p, "may not use ReadWriteOncePod with other access modes")
 	}
 }
 
-func (v *validator) dataSources(s *corev1.PersistentVolumeClaimSpec, p *field.Path) {
+func (r *report) dataSources(s *corev1.PersistentVolumeClaimSpec, p *field.Path, anyGroup bool) {
 	from, ref := s.DataSource, s.DataSourceRef
 	if from != nil {
-		v.dataSource(p.Child("dataSource"), from.APIGroup, from.Kind, from.Name)
+		r.dataSource(p.Child("dataSource"), corev1.TypedObjectReference{APIGroup: from.APIGroup, Kind: from.Kind, Name: from.Name}, anyGroup)
 	}
 	if ref != nil {
-		v.dataSource(p.Child("dataSourceRef"), ref.APIGroup, ref.Kind, ref.Name)
+		r.dataSource(p.Child("dataSourceRef"), *ref, anyGroup)
 		if ref.Namespace != nil && *ref.Namespace != "" {
-			v.invalid(p.Child("dataSourceRef", "namespace"), *ref.Namespace, apivalidation.ValidateNamespaceName(*ref.Namespace, false)...)
+			r.invalid(p.Child("dataSourceRef", "namespace"), *ref.Namespace, apivalidation.ValidateNamespaceName(*ref.Namespace, false)...)
 		}
 	}
 	if from == nil || ref == nil {
 		return
 	}
 	if ref.Namespace != nil && *ref.Namespace != "" {
-		v.invalid(p, p.Child("dataSource"), "may not be specified when dataSourceRef.namespace is specified")
+		r.invalid(p, p.Child("dataSource"), "may not be specified when dataSourceRef.namespace is specified")
 	} else if !reflect.DeepEqual(from.APIGroup, ref.APIGroup) || from.Kind != ref.Kind || from.Name != ref.Name {
-		v.invalid(p, p.Child("dataSource"), "must match dataSourceRef")
+		r.invalid(p, p.Child("dataSource"), "must match dataSourceRef")
 	}
 }
 
-func (v *validator) dataSource(p *field.Path, group *string, kind, name string) {
-	v.need(p.Child("name"), name)
-	v.need(p.Child("kind"), kind)
-	if group != nil && *group != "" {
-		v.invalid(p.Child("apiGroup"), *group, validation.IsDNS1123Subdomain(*group)...)
-	} else if kind != "PersistentVolumeClaim" {
-		v.invalid(p, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
+func (r *report) dataSource(p *field.Path, ref corev1.TypedObjectReference, anyGroup bool) {
+	r.need(p.Child("name"), ref.Name)
+	r.need(p.Child("kind"), ref.Kind)
+	switch {
+	case ref.APIGroup == nil || *ref.APIGroup == "":
+		if ref.Kind != "PersistentVolumeClaim" {
+			r.invalid(p, ref.Kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
+		}
+	case !anyGroup:
+		r.subdomain(p.Child("apiGroup"), *ref.APIGroup)
 	}
 }
 

@@ -11,6 +11,8 @@ func Kinds(o Options) []registry.Kind {
 		events(),
 		namespaces(),
 		nodes(),
+		persistentVolumeClaims(),
+		persistentVolumes(),
 		pods(),
 		podTemplates(),
 		replicationControllers(),

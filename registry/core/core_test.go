@@ -17,6 +17,8 @@ func ExampleKinds() {
 	// events true
 	// namespaces false
 	// nodes false
+	// persistentvolumeclaims true
+	// persistentvolumes false
 	// pods true
 	// podtemplates true
 	// replicationcontrollers true

@@ -31,7 +31,7 @@ func TestDeletesReturningObjects(t *testing.T) {
 			got = append(got, k.Plural)
 		}
 	}
-	if want := []string{"namespaces", "pods", "podtemplates", "resourcequotas", "serviceaccounts", "services"}; !slices.Equal(got, want) {
+	if want := []string{"namespaces", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "resourcequotas", "serviceaccounts", "services"}; !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
 }

@@ -35,7 +35,7 @@ func TestDeletion(t *testing.T) {
 			got = append(got, k.Plural)
 		}
 	}
-	if want := []string{"namespaces", "pods", "podtemplates", "resourcequotas", "serviceaccounts", "services", "csinodes", "storageclasses"}; !slices.Equal(got, want) {
+	if want := []string{"namespaces", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "resourcequotas", "serviceaccounts", "services", "csinodes", "storageclasses"}; !slices.Equal(got, want) {
 		t.Errorf("objects are returned by %v, want %v", got, want)
 	}
 }
@@ -111,6 +111,9 @@ func TestNames(t *testing.T) {
 		"clusterrolebindings":    "/clusterrolebindings",
 
 		"horizontalpodautoscalers": "hpa all /horizontalpodautoscalers",
+
+		"persistentvolumeclaims": "pvc /persistentvolumeclaims",
+		"persistentvolumes":      "pv /persistentvolumes",
 	}
 	for _, k := range builtin() {
 		got := ""

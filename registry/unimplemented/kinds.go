@@ -17,7 +17,7 @@ import (
 // no other package has.
 func Kinds() []registry.Kind {
 	var all []registry.Kind
-	for _, group := range [][]registry.Kind{volumes(), runtimes(), storage(), devices()} {
+	for _, group := range [][]registry.Kind{runtimes(), storage(), devices()} {
 		all = append(all, group...)
 	}
 	for i, k := range all {
@@ -40,19 +40,6 @@ func kind(gv schema.GroupVersion, names registry.Names, obj func() registry.Obje
 func inNamespaces(k registry.Kind) registry.Kind {
 	k.Namespaced = true
 	return k
-}
-
-func volumes() []registry.Kind {
-	return []registry.Kind{
-		kind(corev1.SchemeGroupVersion,
-			registry.Names{Kind: "PersistentVolume", Plural: "persistentvolumes", Singular: "persistentvolume", Short: []string{"pv"}},
-			func() registry.Object { return &corev1.PersistentVolume{} },
-			func() runtime.Object { return &corev1.PersistentVolumeList{} }),
-		inNamespaces(kind(corev1.SchemeGroupVersion,
-			registry.Names{Kind: "PersistentVolumeClaim", Plural: "persistentvolumeclaims", Singular: "persistentvolumeclaim", Short: []string{"pvc"}},
-			func() registry.Object { return &corev1.PersistentVolumeClaim{} },
-			func() runtime.Object { return &corev1.PersistentVolumeClaimList{} })),
-	}
 }
 
 func runtimes() []registry.Kind {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/registry"
@@ -31,10 +31,11 @@ func TestCreatesAreRefused(t *testing.T) {
 }
 
 func ExampleKinds() {
-	k := unimplemented.Kinds()[1]
+	kinds := unimplemented.Kinds()
+	k := kinds[len(kinds)-1]
 	fmt.Println(k.Plural, k.Namespaced)
-	fmt.Println(k.Rules.Guard(context.Background(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}}, nil))
+	fmt.Println(k.Rules.Guard(context.Background(), &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}, nil))
 	// Output:
-	// persistentvolumeclaims true
-	// persistentvolumeclaims "data": forbidden: this server has no PersistentVolumeClaim objects: it serves the kind only to be listed and watched
+	// resourceslices false
+	// resourceslices.resource.k8s.io "gpu": forbidden: this server has no ResourceSlice objects: it serves the kind only to be listed and watched
 }
