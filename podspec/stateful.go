@@ -13,19 +13,13 @@ import (
 // complete objects: their type and their phase are set, too.
 func DefaultClaimTemplate(c *corev1.PersistentVolumeClaim) {
 	c.APIVersion, c.Kind = "v1", "PersistentVolumeClaim"
-	setIfZero(&c.Status.Phase, corev1.ClaimPending)
-	setIfNil(&c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
-	for _, list := range []corev1.ResourceList{
-		c.Spec.Resources.Limits, c.Spec.Resources.Requests, c.Status.Capacity, c.Status.AllocatedResources,
-	} {
-		roundUp(list)
-	}
+	DefaultClaim(c)
 }
 
 // ValidateClaimTemplate validates the spec of such a claim. Its metadata is validated when the claim is created.
 func ValidateClaimTemplate(s *corev1.PersistentVolumeClaimSpec, path *field.Path) field.ErrorList {
 	v := newValidator(&corev1.PodSpec{}, nil, Options{})
-	v.claimSpec(s, path)
+	v.claimSpec(s, path, claimLeniency{})
 	return v.errs
 }
 
