@@ -88,6 +88,9 @@ func (r *report) claimAttributesClass(claim, old *corev1.PersistentVolumeClaim, 
 func ValidateClaimStatusUpdate(claim, _ *corev1.PersistentVolumeClaim) field.ErrorList {
 	var r report
 	status, p := &claim.Status, field.NewPath("status")
+	if len(claim.Spec.AccessModes) == 0 {
+		r.required(field.NewPath("Spec", "accessModes"), "") // which only claims of older servers lack
+	}
 	for _, name := range sorted(status.Capacity) {
 		q := status.Capacity[name]
 		r.basicQuantity(q.Value(), p.Child("capacity").Key(string(name)))

@@ -180,6 +180,11 @@ func TestClaimUpdate(t *testing.T) {
 
 func TestClaimStatus(t *testing.T) {
 	k := claimKind(t)
+	bare := claim()
+	bare.Spec.AccessModes = nil
+	if errs := registrytest.Replace(k, "status", bare.DeepCopy(), bare); len(errs) != 1 || errs[0].Error() != "Spec.accessModes: Required value" {
+		t.Errorf("without access modes: %v", errs)
+	}
 	registrytest.Update(t, k, "status", claim(), []claimChange{
 		{Name: "resized", To: func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.VolumeName = "x"
