@@ -11,9 +11,10 @@ import (
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/apps"
-	"github.com/keelson-dev/keelson/registry/autoscaling"
 	"github.com/keelson-dev/keelson/registry/authentication"
 	"github.com/keelson-dev/keelson/registry/authorization"
+	"github.com/keelson-dev/keelson/registry/autoscaling"
+	"github.com/keelson-dev/keelson/registry/batch"
 	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/discovery"
@@ -33,6 +34,7 @@ func (c *Cluster) builtin() []registry.Kind {
 	})...)
 	kinds = append(kinds, apps.Kinds()...)
 	kinds = append(kinds, autoscaling.Kinds()...)
+	kinds = append(kinds, batch.Kinds()...)
 	kinds = append(kinds, coordination.Kinds()...)
 	kinds = append(kinds, discovery.Kinds()...)
 	kinds = append(kinds, networking.Kinds()...)

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
-
-	corev1 "k8s.io/api/core/v1"
+	"strings"
 )
 
-// asInternal returns the JSON form of a core/v1 value in the API server's messages. The API server validates internal
-// types without JSON tags: fields have their Go names and none is omitted.
+// Shown returns the JSON form of a value, such as a template, in the API server's messages, or nil if it has none. Kinds
+// with templates use it for values of their own groups, too.
+func Shown(value any) json.RawMessage { return asInternal(value) }
+
+// asInternal returns the JSON form of a value in the API server's messages. The API server validates internal types
+// without JSON tags: fields have their Go names and none is omitted.
 func asInternal(value any) json.RawMessage {
 	var b bytes.Buffer
 	if err := writeInternal(&b, reflect.ValueOf(value)); err != nil {
@@ -33,7 +36,7 @@ func writeInternal(b *bytes.Buffer, v reflect.Value) error {
 		}
 		b.WriteString("[" + string(bytes.Join(items, []byte(","))) + "]")
 		return nil
-	case isCoreStruct(v.Type()):
+	case isAPIStruct(v.Type()):
 		fields, err := internalFields(v)
 		b.WriteString("{" + string(bytes.Join(fields, []byte(","))) + "}")
 		return err
@@ -43,8 +46,8 @@ func writeInternal(b *bytes.Buffer, v reflect.Value) error {
 	return err
 }
 
-func isCoreStruct(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct && t.PkgPath() == reflect.TypeFor[corev1.Pod]().PkgPath()
+func isAPIStruct(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && strings.HasPrefix(t.PkgPath(), "k8s.io/api/")
 }
 
 // internalFields returns the fields of a struct as JSON, including those of embedded structs. Embedded structs of other
@@ -53,7 +56,7 @@ func internalFields(v reflect.Value) ([][]byte, error) {
 	var fields [][]byte
 	for i := range v.NumField() {
 		f, value := v.Type().Field(i), v.Field(i)
-		if f.Anonymous && isCoreStruct(f.Type) {
+		if f.Anonymous && isAPIStruct(f.Type) {
 			inner, err := internalFields(value)
 			if err != nil {
 				return nil, err

@@ -85,7 +85,10 @@ func (r Rules[T]) erase() Rules[Object] {
 }
 
 func (d Deletion[T]) erase() Deletion[Object] {
-	e := Deletion[Object]{Begin: erase1(d.Begin), ReturnsObject: d.ReturnsObject, Orphans: d.Orphans, Singly: d.Singly, Guard: d.Guard, Ending: d.Ending}
+	e := Deletion[Object]{
+		Begin: erase1(d.Begin), ReturnsObject: d.ReturnsObject, Orphans: d.Orphans, OrphansWarning: d.OrphansWarning,
+		Singly: d.Singly, Guard: d.Guard, Ending: d.Ending,
+	}
 	if d.Grace != nil {
 		e.Grace = func(obj Object, asked *int64) int64 { return d.Grace(obj.(T), asked) }
 	}

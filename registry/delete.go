@@ -28,6 +28,9 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, o DeleteO
 			return nil, false, err
 		}
 	}
+	if warning := r.Rules.Deletion.OrphansWarning; warning != "" && o.OrphanDependents == nil && o.PropagationPolicy == nil {
+		Warn(ctx, warning)
+	}
 	key := indexKey(namespace, name)
 	if ignore := o.IgnoreStoreReadErrorWithClusterBreakingPotential; ignore != nil && *ignore {
 		return r.deleteUnread(ctx, key, name, o.DryRun)

@@ -254,28 +254,40 @@ func TestPropagation(t *testing.T) {
 	}
 }
 
-// TestOrphansByDefault: kinds may orphan dependents unless something else is asked for, now or before.
+// TestOrphansByDefault: deletes of a kind with Orphans that do not say what becomes of dependents preserve them, unless an
+// earlier one did, and the client is told.
 func TestOrphansByDefault(t *testing.T) {
-	background := metav1.DeletePropagationBackground
 	const own, orphan, foreground = "example.com/own", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents
+	background, yes := metav1.DeletePropagationBackground, true
 	for name, c := range map[string]struct {
-		have []string
-		ask  func(*registry.DeleteOptions)
-		want []string // nil: the object is removed
+		have   []string
+		o      metav1.DeleteOptions
+		want   []string // nil: the object is removed
+		silent bool
 	}{
-		"nothing asked":   {[]string{own}, func(*registry.DeleteOptions) {}, []string{own, orphan}},
-		"foreground once": {[]string{foreground}, func(*registry.DeleteOptions) {}, []string{foreground}},
-		"background":      {nil, func(o *registry.DeleteOptions) { o.PropagationPolicy = &background }, nil},
-		"in the old way":  {nil, func(o *registry.DeleteOptions) { o.OrphanDependents = new(false) }, nil},
+		"unasked":               {want: []string{orphan}},
+		"with others":           {have: []string{own}, want: []string{own, orphan}},
+		"an earlier foreground": {have: []string{foreground}, want: []string{foreground}},
+		"an earlier orphan":     {have: []string{orphan}, want: []string{orphan}},
+		"background":            {o: metav1.DeleteOptions{PropagationPolicy: &background}, silent: true},
+		"as asked":              {o: metav1.DeleteOptions{OrphanDependents: &yes}, want: []string{orphan}, silent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rules := registry.Rules[*corev1.ConfigMap]{Deletion: registry.Deletion[*corev1.ConfigMap]{Orphans: true}}
+			rules := registry.Rules[*corev1.ConfigMap]{Deletion: registry.Deletion[*corev1.ConfigMap]{Orphans: true, OrphansWarning: "preserved"}}
 			withShelf(t, rules, c.have, func(t *testing.T, s *shelf) {
-				gone := s.delete(unasked, c.ask)
+				var told []string
+				ctx := registry.WithWarnings(t.Context(), func(text string) { told = append(told, text) })
+				_, gone, err := s.res.Delete(ctx, "a", "x", registry.DeleteOptions{DeleteOptions: c.o})
+				if err != nil {
+					t.Fatal(err)
+				}
 				if c.want == nil {
 					s.expectGone(gone)
 				} else if obj := s.there(); gone || obj == nil || !slices.Equal(obj.Finalizers, c.want) {
 					t.Errorf("gone %v, there is %v", gone, obj)
+				}
+				if silent := len(told) == 0; silent != c.silent || !silent && !slices.Equal(told, []string{"preserved"}) {
+					t.Errorf("told %v", told)
 				}
 			})
 		})

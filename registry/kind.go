@@ -202,6 +202,8 @@ type Deletion[T Object] struct {
 	// Orphans lets a delete that does not ask for a propagation orphan the dependents, as upstream does for kinds that are
 	// older than garbage collection.
 	Orphans bool
+	// OrphansWarning, if set, is what the client of such a delete is warned of.
+	OrphansWarning string
 	// Guard refuses to delete objects that every cluster must keep. It is called first, with the name alone,
 	// whether the object exists or not. Its error is returned to the client unchanged.
 	Guard func(name string) error

@@ -7,6 +7,7 @@ import (
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/apps"
 	"github.com/keelson-dev/keelson/registry/autoscaling"
+	"github.com/keelson-dev/keelson/registry/batch"
 	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/discovery"
@@ -19,7 +20,7 @@ import (
 )
 
 func builtin() []registry.Kind {
-	return slices.Concat(apps.Kinds(), autoscaling.Kinds(), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(),
+	return slices.Concat(apps.Kinds(), autoscaling.Kinds(), batch.Kinds(), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(),
 		networking.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(), storage.Kinds())
 }
 
@@ -48,7 +49,7 @@ func TestOrphans(t *testing.T) {
 			got = append(got, k.Plural)
 		}
 	}
-	if want := []string{"replicationcontrollers"}; !slices.Equal(got, want) {
+	if want := []string{"jobs", "replicationcontrollers"}; !slices.Equal(got, want) {
 		t.Errorf("dependents are orphaned of %v, want %v", got, want)
 	}
 }
@@ -94,6 +95,8 @@ func TestNames(t *testing.T) {
 		"deployments":            "deploy all /deployments",
 		"replicasets":            "rs all /replicasets",
 		"statefulsets":           "sts all /statefulsets",
+		"cronjobs":               "cj all /cronjobs",
+		"jobs":                   "all /jobs",
 		"endpointslices":         "/endpointslices",
 		"leases":                 "/leases",
 		"ingresses":              "ing /ingress",
