@@ -2,6 +2,7 @@ package controllerstest
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,10 @@ func Complete[T informer.Object](obj T) T {
 		o.Spec.Selector = completeTemplate(o.Spec.Selector, &o.Spec.Template, o.Name)
 	case *appsv1.StatefulSet:
 		o.Spec.Selector = completeTemplate(o.Spec.Selector, &o.Spec.Template, o.Name)
+	case *batchv1.Job:
+		completeRunOnce(&o.Spec.Template.Spec)
+	case *batchv1.CronJob:
+		completeRunOnce(&o.Spec.JobTemplate.Spec.Template.Spec)
 	case *corev1.Service:
 		if len(o.Spec.Ports) == 0 && o.Spec.Type != corev1.ServiceTypeExternalName && o.Spec.ClusterIP != corev1.ClusterIPNone {
 			o.Spec.Ports = []corev1.ServicePort{{Port: 80}}
@@ -37,6 +42,14 @@ func Complete[T informer.Object](obj T) T {
 func completePod(spec *corev1.PodSpec) {
 	if len(spec.Containers) == 0 {
 		spec.Containers = []corev1.Container{{Name: "main", Image: "image"}}
+	}
+}
+
+// completeRunOnce completes pods that are not restarted.
+func completeRunOnce(spec *corev1.PodSpec) {
+	completePod(spec)
+	if spec.RestartPolicy == "" {
+		spec.RestartPolicy = corev1.RestartPolicyNever
 	}
 }
 
