@@ -38,6 +38,8 @@ type Owner struct {
 	Object   metav1.Object
 	Kind     Kind
 	Selector labels.Selector
+	// Finalizers are added to dependents that are adopted, and removed from those that are released.
+	Finalizers []string
 	// Wrote, when set, is called with each dependent as it is after being adopted or released; the cache may not show
 	// that state yet.
 	Wrote func(metav1.Object)
@@ -101,7 +103,7 @@ func (c *claim) adopt(ctx context.Context, obj informer.Object) (bool, error) {
 	if c.refusal != nil {
 		return false, fmt.Errorf("can't adopt %s %s/%s (%s): %w", c.dependent.Kind, obj.GetNamespace(), obj.GetName(), obj.GetUID(), c.refusal)
 	}
-	err := c.patch(ctx, obj, metav1.NewControllerRef(c.owner.Object, c.owner.Kind.GroupVersionKind))
+	err := c.patch(ctx, obj, metav1.NewControllerRef(c.owner.Object, c.owner.Kind.GroupVersionKind), "finalizers")
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
@@ -132,19 +134,22 @@ func (c *claim) recheck(ctx context.Context) error {
 // release removes the owner's reference. It succeeds, too, if the object is gone, was replaced or no longer has a
 // reference.
 func (c *claim) release(ctx context.Context, obj informer.Object) error {
-	err := c.patch(ctx, obj, map[string]string{"$patch": "delete", "uid": string(c.owner.Object.GetUID())})
+	err := c.patch(ctx, obj, map[string]string{"$patch": "delete", "uid": string(c.owner.Object.GetUID())},
+		"$deleteFromPrimitiveList/finalizers")
 	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
 		return nil
 	}
 	return err
 }
 
-// patch changes the owner reference of the object if the object still has its uid.
-func (c *claim) patch(ctx context.Context, obj informer.Object, reference any) error {
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":             obj.GetUID(),
-		"ownerReferences": []any{reference},
-	}})
+// patch changes the owner reference of the object if the object still has its uid. finalizers is the field for those of
+// the owner.
+func (c *claim) patch(ctx context.Context, obj informer.Object, reference any, finalizers string) error {
+	meta := map[string]any{"uid": obj.GetUID(), "ownerReferences": []any{reference}}
+	if len(c.owner.Finalizers) > 0 {
+		meta[finalizers] = c.owner.Finalizers
+	}
+	data, err := json.Marshal(map[string]any{"metadata": meta})
 	if err != nil {
 		return err
 	}

@@ -339,3 +339,31 @@ func TestRecheckAnswer(t *testing.T) {
 		t.Errorf("%v, %v", claimed, err)
 	}
 }
+
+// TestFinalizers: the owner's finalizers come and go with its reference; others stay.
+func TestFinalizers(t *testing.T) {
+	api := controllerstest.Start(t, controllerstest.Options{})
+	set := create(t, api, setKind(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "set"}})
+	orphan := podNamed("orphan", "a")
+	orphan.Finalizers = []string{"example.com/own"}
+	owner := ownership.Owner{
+		Object: set, Kind: setKind(), Selector: labels.SelectorFromSet(labels.Set{"app": "a"}), Finalizers: []string{"example.com/track"},
+	}
+	now := func(pod *corev1.Pod, want string) *corev1.Pod {
+		t.Helper()
+		if _, err := ownership.Claim(t.Context(), api, owner, pods.Kind(), []*corev1.Pod{pod}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := api.Get(t.Context(), pods.Kind().Target("ns", "orphan"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := strings.Join(got.(*corev1.Pod).Finalizers, " "); all != want {
+			t.Errorf("finalizers %s, want %s", all, want)
+		}
+		return got.(*corev1.Pod)
+	}
+	pod := now(create(t, api, pods.Kind(), orphan), "example.com/own example.com/track")
+	owner.Selector = labels.SelectorFromSet(labels.Set{"app": "b"})
+	now(pod, "example.com/own")
+}

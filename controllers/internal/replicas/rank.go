@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
-	"github.com/keelson-dev/keelson/podspec/restart"
+	"github.com/keelson-dev/keelson/controllers/internal/rank"
 )
 
 // victims returns the n active pods to delete. In this order: pods without a node, pods that are pending or of unknown
@@ -31,38 +31,18 @@ func victims(active, related []*corev1.Pod, n int, now time.Time) []*corev1.Pod 
 	sorted := slices.Clone(active)
 	slices.SortStableFunc(sorted, func(a, b *corev1.Pod) int {
 		return cmp.Or(
-			trueFirst(a.Spec.NodeName == "", b.Spec.NodeName == ""),
-			cmp.Compare(phaseOrder(a), phaseOrder(b)),
-			trueFirst(!pods.Ready(a), !pods.Ready(b)),
+			rank.TrueFirst(a.Spec.NodeName == "", b.Spec.NodeName == ""),
+			cmp.Compare(rank.Phase(a), rank.Phase(b)),
+			rank.TrueFirst(!pods.Ready(a), !pods.Ready(b)),
 			cmp.Compare(deletionCost(a), deletionCost(b)),
 			cmp.Compare(onNode[b.Spec.NodeName], onNode[a.Spec.NodeName]),
 			laterFirst(pods.ReadySince(a), pods.ReadySince(b), a, b, now),
-			compareRestarts(b, a),
+			rank.CompareRestarts(b, a),
 			laterFirst(a.CreationTimestamp.Time, b.CreationTimestamp.Time, a, b, now),
 			cmp.Compare(a.Name, b.Name),
 		)
 	})
 	return sorted[:n]
-}
-
-func trueFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
-}
-
-func phaseOrder(pod *corev1.Pod) int {
-	switch pod.Status.Phase {
-	case corev1.PodUnknown:
-		return 1
-	case corev1.PodRunning:
-		return 2
-	}
-	return 0
 }
 
 // deletionCost reads the annotation controller.kubernetes.io/pod-deletion-cost; anything but a plain int32 counts as 0.
@@ -84,7 +64,7 @@ func laterFirst(x, y time.Time, a, b *corev1.Pod, now time.Time) int {
 		return 0
 	}
 	if x.IsZero() || y.IsZero() {
-		return trueFirst(x.IsZero(), y.IsZero())
+		return rank.TrueFirst(x.IsZero(), y.IsZero())
 	}
 	return cmp.Or(cmp.Compare(magnitude(now.Sub(x)), magnitude(now.Sub(y))), cmp.Compare(a.UID, b.UID))
 }
@@ -95,29 +75,4 @@ func magnitude(age time.Duration) int {
 		return -1
 	}
 	return int(math.Log2(float64(age)))
-}
-
-// compareRestarts orders pods by the highest restart count of their containers, then of their sidecars.
-func compareRestarts(a, b *corev1.Pod) int {
-	containersA, sidecarsA := mostRestarts(a)
-	containersB, sidecarsB := mostRestarts(b)
-	return cmp.Or(cmp.Compare(containersA, containersB), cmp.Compare(sidecarsA, sidecarsB))
-}
-
-func mostRestarts(pod *corev1.Pod) (containers, sidecars int32) {
-	for _, s := range pod.Status.ContainerStatuses {
-		containers = max(containers, s.RestartCount)
-	}
-	sidecar := map[string]bool{}
-	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; restart.Sidecar(c) {
-			sidecar[c.Name] = true
-		}
-	}
-	for _, s := range pod.Status.InitContainerStatuses {
-		if sidecar[s.Name] {
-			sidecars = max(sidecars, s.RestartCount)
-		}
-	}
-	return containers, sidecars
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/internal/parallel"
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
 	"github.com/keelson-dev/keelson/controllers/ownership"
 	"github.com/keelson-dev/keelson/events"
@@ -117,7 +117,7 @@ func (c *Controller[T]) create(ctx context.Context, set *appsv1.ReplicaSet, n in
 	done := 0
 	for size := 1; done < n; size *= 2 {
 		batch := min(size, n-done)
-		errs := inParallel(batch, c.parallel, func(int) error { return c.createPod(ctx, set) })
+		errs := parallel.Each(batch, c.parallel, func(int) error { return c.createPod(ctx, set) })
 		done += batch
 		var failed []error
 		for _, err := range errs {
@@ -162,7 +162,7 @@ func (c *Controller[T]) delete(ctx context.Context, set *appsv1.ReplicaSet, vict
 		names[i] = pod.Name
 	}
 	c.expected.Deletions(controllers.KeyOf(set), names)
-	errs := inParallel(len(victims), c.parallel, func(i int) error {
+	errs := parallel.Each(len(victims), c.parallel, func(i int) error {
 		err := c.client.Delete(ctx, pods.Kind().Target(set.Namespace, names[i]), metav1.DeleteOptions{})
 		if err == nil {
 			c.record(set, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: "+names[i])
@@ -212,31 +212,4 @@ func (c *Controller[T]) record(set *appsv1.ReplicaSet, eventType, reason, messag
 		Regarding: events.About(c.kind.GroupVersionKind, set),
 		Type:      eventType, Reason: reason, Message: message,
 	})
-}
-
-// inParallel calls f with 0 to n-1, at most limit calls at a time (0: no limit), and returns their errors.
-func inParallel(n, limit int, f func(int) error) []error {
-	errs := make([]error, n)
-	if limit == 1 {
-		for i := range n {
-			errs[i] = f(i)
-		}
-		return errs
-	}
-	if limit <= 0 {
-		limit = n
-	}
-	var (
-		calls sync.WaitGroup
-		slots = make(chan struct{}, limit)
-	)
-	for i := range n {
-		slots <- struct{}{}
-		calls.Go(func() {
-			errs[i] = f(i)
-			<-slots
-		})
-	}
-	calls.Wait()
-	return errs
 }

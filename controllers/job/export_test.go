@@ -1,0 +1,56 @@
+package job
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/controllers"
+)
+
+// The pure parts, for tables.
+var (
+	FinishedAt = finishedAt
+	Prefix     = prefix
+)
+
+// Parsed is a list of indexes as it is read, with how many they are and the first n outside.
+func Parsed(text string, completions, n int) (again string, count int, outside []int) {
+	x := parseIndexes(text, completions)
+	return x.String(), x.count(), x.firstOutside(n, completions)
+}
+
+// Union is the union of two lists, and the number of indexes in both.
+func Union(a, b string) (string, int) {
+	x, y := parseIndexes(a, 1000), parseIndexes(b, 1000)
+	return x.with(y).String(), x.common(y)
+}
+
+// Has reports whether a list has an index.
+func Has(text string, index int) bool { return parseIndexes(text, 1000).has(index) }
+
+// Rule is what a failure policy says about a pod.
+func Rule(p *batchv1.PodFailurePolicy, pod *corev1.Pod) (action batchv1.PodFailurePolicyAction, message string, counts bool) {
+	r := rule(p, pod)
+	return r.action, r.message, r.counts()
+}
+
+// Succeeds is why a success policy is fulfilled.
+func Succeeds(p *batchv1.SuccessPolicy, done string, completions int) string {
+	return succeeds(p, parseIndexes(done, completions), completions)
+}
+
+// After is a record after pods ended, and how long to wait then.
+func After(failures int32, last time.Time, succeeded, failed []*corev1.Pod, now time.Time) (int32, time.Duration) {
+	r := record{failures, last}.after(succeeded, failed)
+	return r.failures, r.wait(now)
+}
+
+// Surplus is which active pods are deleted first.
+func Surplus(j *batchv1.Job, active []*corev1.Pod, n int) []*corev1.Pod {
+	return (&look{job: j, active: active}).surplus(n)
+}
+
+// Record returns the failures in a row that the controller remembers of a job.
+func (c *Controller) Record(k controllers.Key) int32 { return c.records.get(k).failures }
