@@ -124,7 +124,10 @@ const (
 // rewritten unchanged, so that it gets a revision and watchers see it.
 func (r *Resource) retry(ctx context.Context) {
 	r.table.mu.RLock()
-	unreadables := maps.Clone(r.table.unreadable)
+	var unreadables map[string]unreadable
+	if len(r.table.unreadable) > 0 { // hardly ever
+		unreadables = maps.Clone(r.table.unreadable)
+	}
 	r.table.mu.RUnlock()
 	tries := retried
 	for key, u := range unreadables {
