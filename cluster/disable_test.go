@@ -24,6 +24,7 @@ func TestDisable(t *testing.T) {
 		"scheduler":                                withoutScheduler,
 		"deployment-controller":                    withoutDeployment,
 		"replicaset-controller":                    withoutReplicaSet,
+		"cronjob-controller":                       withoutCronJob,
 		"endpoints-controller":                     withoutEndpoints,
 		"endpointslice-controller":                 withoutEndpointSlice,
 		"endpointslice-mirroring-controller":       withoutEndpointSliceMirroring,
@@ -82,6 +83,14 @@ func withoutDeployment(w *world) {
 func withoutReplicaSet(w *world) {
 	if sets := w.replicaSets("web"); len(sets) != 1 || sets[0].Status.Replicas != 0 || len(w.listed("web")) > 0 {
 		w.t.Errorf("somebody saw to the replica set: %+v", sets)
+	}
+}
+
+func withoutCronJob(w *world) {
+	w.cronJob("tick", "* * * * *")
+	time.Sleep(10 * time.Minute)
+	if jobs := w.jobs(); len(jobs) > 0 {
+		w.t.Errorf("somebody started %v", jobs)
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/controllers/cronjob"
 	"github.com/keelson-dev/keelson/controllers/deployment"
 	"github.com/keelson-dev/keelson/controllers/disruption"
 	"github.com/keelson-dev/keelson/controllers/replicaset"
@@ -40,6 +42,17 @@ func newReplicaSet(p *component.Parts) (lifecycle.Runnable, error) {
 		o.Parallel = 1
 	}
 	return p.Loop(replicaset.New(in, p.Client, p.Recorder, o)), nil
+}
+
+func newCronJob(p *component.Parts) (lifecycle.Runnable, error) {
+	in := cronjob.Sources{
+		CronJobs: component.Informer[*batchv1.CronJob](p.Informers, batchv1.SchemeGroupVersion.WithResource("cronjobs")),
+		Jobs:     component.Informer[*batchv1.Job](p.Informers, batchv1.SchemeGroupVersion.WithResource("jobs")),
+	}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	return p.Loop(cronjob.New(in, p.Client, p.Recorder)), nil
 }
 
 func newDisruption(p *component.Parts) (lifecycle.Runnable, error) {

@@ -49,7 +49,8 @@ func siblings() map[string][]string {
 		"component/kubescheduler":     {"authn", "component", "lifecycle", "scheduler", "scheduler/plugins"},
 		"conformance":                 {everything},
 		"controllers": {"client", "events", "informer", "lifecycle", "internal/pause", "internal/quota", "podspec/restart",
-			"authz/rbac", // clusterroleaggregation merges rules as the evaluator reads them
+			"internal/cronschedule", // of CronJobs
+			"authz/rbac",            // clusterroleaggregation merges rules as the evaluator reads them
 		},
 		"controllers/controllerstest": {"client", "client/faults", "events", "informer", "informer/lag", "lifecycle", "registry", "registry/", "storage/memory"},
 		"cri":                         {},
@@ -145,6 +146,7 @@ func behind() map[string][]string {
 		"client/printer":                     {"internal/boundedyaml"},
 		"client/rest":                        {"client", "internal/restclient"},
 		"controllers":                        {"lifecycle"},
+		"controllers/cronjob":                {"client", "controllers", "controllers/ownership", "events", "informer", "internal/cronschedule", "lifecycle"},
 		"controllers/deployment":             {"client", "controllers", "controllers/expectations", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle"},
 		"controllers/endpoints":              {"client", "controllers", "controllers/internal/backends", "controllers/expectations", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
 		"controllers/endpointslice":          {"client", "controllers", "controllers/internal/backends", "controllers/internal/endpointslices", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
@@ -238,6 +240,7 @@ func limits() map[string]int {
 		"client/rest":                    120,
 		"cluster":                        277, // of which 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
 		"component":                      90,
+		"component/controllermanager":    95,  // the parser of schedules of CronJobs
 		"component/remote":               255, // client-go's discovery knows all kinds of the API
 		"cni":                            0,
 		"cni/internal":                   1,

@@ -1,0 +1,22 @@
+package cronjob
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/keelson-dev/keelson/internal/cronschedule"
+)
+
+// StartsOf is the pure part, for tables.
+func StartsOf(cj *batchv1.CronJob, schedule cronschedule.Schedule, now time.Time, deadline bool) (since, last time.Time, missed int64, err error) {
+	s, err := startsOf(cj, schedule, now, deadline)
+	return s.since, s.last, s.missed, err
+}
+
+// The other pure parts.
+var (
+	UntilNext    = untilNext
+	ScheduleText = scheduleText
+	Oldest       = oldest
+)
