@@ -23,6 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/rbac"
 	"github.com/keelson-dev/keelson/registry/scheduling"
 	"github.com/keelson-dev/keelson/registry/storage"
+	"github.com/keelson-dev/keelson/registry/storagemigration"
 )
 
 // builtin returns upstream's kinds, as far as they exist here.
@@ -49,6 +50,7 @@ func (c *Cluster) builtin() []registry.Kind {
 		return c.access.rbac.RulesFor(ctx, user, namespace)
 	}))...)
 	kinds = append(kinds, scheduling.Kinds()...)
+	kinds = append(kinds, storagemigration.Kinds()...)
 	return append(kinds, storage.Kinds()...)
 }
 

@@ -17,11 +17,13 @@ import (
 	"github.com/keelson-dev/keelson/registry/registrytest"
 	"github.com/keelson-dev/keelson/registry/scheduling"
 	"github.com/keelson-dev/keelson/registry/storage"
+	"github.com/keelson-dev/keelson/registry/storagemigration"
 )
 
 func builtin() []registry.Kind {
 	return slices.Concat(apps.Kinds(), autoscaling.Kinds(), batch.Kinds(), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(),
-		networking.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(), storage.Kinds())
+		networking.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(), storage.Kinds(),
+		storagemigration.Kinds())
 }
 
 func TestBuiltinKinds(t *testing.T) {
@@ -69,7 +71,7 @@ func TestUpdates(t *testing.T) {
 	if want := []string{"clusterrolebindings", "clusterroles", "endpoints", "events", "leases", "rolebindings", "roles", "services"}; !slices.Equal(creates, want) {
 		t.Errorf("created by update: %v, want %v", creates, want)
 	}
-	if want := []string{"leases", "poddisruptionbudgets", "csinodes"}; !slices.Equal(conditional, want) {
+	if want := []string{"leases", "poddisruptionbudgets", "csinodes", "storageversionmigrations"}; !slices.Equal(conditional, want) {
 		t.Errorf("updated with a version only: %v, want %v", conditional, want)
 	}
 }
@@ -77,41 +79,42 @@ func TestUpdates(t *testing.T) {
 // TestNames pins the names in discovery and storage.
 func TestNames(t *testing.T) {
 	want := map[string]string{
-		"bindings":               "",
-		"configmaps":             "cm /configmaps",
-		"endpoints":              "ep /services/endpoints",
-		"events":                 "ev /events",
-		"namespaces":             "ns /namespaces",
-		"nodes":                  "no /minions",
-		"pods":                   "po all /pods",
-		"podtemplates":           "/podtemplates",
-		"replicationcontrollers": "rc all /controllers",
-		"resourcequotas":         "quota /resourcequotas",
-		"secrets":                "/secrets",
-		"serviceaccounts":        "sa /serviceaccounts",
-		"services":               "svc all /services/specs",
-		"controllerrevisions":    "/controllerrevisions",
-		"daemonsets":             "ds all /daemonsets",
-		"deployments":            "deploy all /deployments",
-		"replicasets":            "rs all /replicasets",
-		"statefulsets":           "sts all /statefulsets",
-		"cronjobs":               "cj all /cronjobs",
-		"jobs":                   "all /jobs",
-		"endpointslices":         "/endpointslices",
-		"leases":                 "/leases",
-		"ingresses":              "ing /ingress",
-		"ingressclasses":         "/ingressclasses",
-		"networkpolicies":        "netpol /networkpolicies",
-		"ipaddresses":            "ip /ipaddresses",
-		"servicecidrs":           "/servicecidrs",
-		"poddisruptionbudgets":   "pdb /poddisruptionbudgets",
-		"priorityclasses":        "pc /priorityclasses",
-		"csinodes":               "/csinodes",
-		"storageclasses":         "sc /storageclasses",
-		"roles":                  "/roles",
-		"rolebindings":           "/rolebindings",
-		"clusterroles":           "/clusterroles",
-		"clusterrolebindings":    "/clusterrolebindings",
+		"bindings":                 "",
+		"configmaps":               "cm /configmaps",
+		"endpoints":                "ep /services/endpoints",
+		"events":                   "ev /events",
+		"namespaces":               "ns /namespaces",
+		"nodes":                    "no /minions",
+		"pods":                     "po all /pods",
+		"podtemplates":             "/podtemplates",
+		"replicationcontrollers":   "rc all /controllers",
+		"resourcequotas":           "quota /resourcequotas",
+		"secrets":                  "/secrets",
+		"serviceaccounts":          "sa /serviceaccounts",
+		"services":                 "svc all /services/specs",
+		"controllerrevisions":      "/controllerrevisions",
+		"daemonsets":               "ds all /daemonsets",
+		"deployments":              "deploy all /deployments",
+		"replicasets":              "rs all /replicasets",
+		"statefulsets":             "sts all /statefulsets",
+		"cronjobs":                 "cj all /cronjobs",
+		"jobs":                     "all /jobs",
+		"endpointslices":           "/endpointslices",
+		"leases":                   "/leases",
+		"ingresses":                "ing /ingress",
+		"ingressclasses":           "/ingressclasses",
+		"networkpolicies":          "netpol /networkpolicies",
+		"ipaddresses":              "ip /ipaddresses",
+		"servicecidrs":             "/servicecidrs",
+		"poddisruptionbudgets":     "pdb /poddisruptionbudgets",
+		"priorityclasses":          "pc /priorityclasses",
+		"csinodes":                 "/csinodes",
+		"storageclasses":           "sc /storageclasses",
+		"storageversionmigrations": "/storageversionmigrations",
+		"roles":                    "/roles",
+		"rolebindings":             "/rolebindings",
+		"clusterroles":             "/clusterroles",
+		"clusterrolebindings":      "/clusterrolebindings",
 
 		"horizontalpodautoscalers": "hpa all /horizontalpodautoscalers",
 
