@@ -3,7 +3,7 @@
 //
 // The controllers themselves are in the packages below, one each, under upstream's names: apiservice, clusterroleaggregation,
 // cronjob, customresourcedefinition, deployment, disruption, endpoints, endpointslice, endpointslicemirroring, garbagecollector, job, namespace,
-// nodelifecycle, podgc, replicaset, resourcequota, rootca, serviceaccount, tainteviction,
+// nodelifecycle, podgc, replicaset, replicationcontroller, resourcequota, rootca, serviceaccount, tainteviction,
 // validatingadmissionpolicystatus.
 //
 // A controller is built from the informers it reads, a client for its writes and a recorder. Its handlers only enqueue

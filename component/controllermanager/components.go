@@ -14,6 +14,7 @@ func Components() []component.Component {
 		{Name: "deployment-controller", Identity: account("deployment-controller"), New: newDeployment},
 		{Name: "replicaset-controller", Identity: account("replicaset-controller"), New: newReplicaSet},
 		{Name: "cronjob-controller", Identity: account("cronjob-controller"), New: newCronJob},
+		{Name: "replicationcontroller-controller", Source: "replication-controller", Identity: account("replication-controller"), New: newReplicationController},
 		{Name: "endpoints-controller", Source: "endpoint-controller", Identity: account("endpoint-controller"), New: newEndpoints},
 		{Name: "endpointslice-controller", Source: "endpoint-slice-controller", Identity: account("endpointslice-controller"), New: newEndpointSlice},
 		{Name: "endpointslice-mirroring-controller", Source: "endpoint-slice-mirroring-controller", Identity: account("endpointslicemirroring-controller"), New: newEndpointSliceMirroring},

@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/deployment"
 	"github.com/keelson-dev/keelson/controllers/disruption"
 	"github.com/keelson-dev/keelson/controllers/replicaset"
+	"github.com/keelson-dev/keelson/controllers/replicationcontroller"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
@@ -53,6 +54,21 @@ func newCronJob(p *component.Parts) (lifecycle.Runnable, error) {
 		return nil, err
 	}
 	return p.Loop(cronjob.New(in, p.Client, p.Recorder)), nil
+}
+
+func newReplicationController(p *component.Parts) (lifecycle.Runnable, error) {
+	in := replicationcontroller.Sources{
+		ReplicationControllers: component.Informer[*corev1.ReplicationController](p.Informers, corev1.SchemeGroupVersion.WithResource("replicationcontrollers")),
+		Pods:                   component.Informer[*corev1.Pod](p.Informers, corev1.SchemeGroupVersion.WithResource("pods")),
+	}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	o := replicationcontroller.Options{}
+	if p.Pace.InOrder() {
+		o.Parallel = 1
+	}
+	return p.Loop(replicationcontroller.New(in, p.Client, p.Recorder, o)), nil
 }
 
 func newDisruption(p *component.Parts) (lifecycle.Runnable, error) {
