@@ -49,18 +49,20 @@ func NewDependents() *Dependents {
 }
 
 // Creations records that n dependents of owner are about to be created. Earlier expectations of owner are dropped.
-func (d *Dependents) Creations(owner controllers.Key, n int) {
-	d.set(owner, &outstanding{creations: n, since: time.Now()})
-}
+func (d *Dependents) Creations(owner controllers.Key, n int) { d.Writes(owner, n, nil) }
 
 // Deletions records that the named dependents of owner are about to be deleted. Earlier expectations of owner are
 // dropped.
-func (d *Dependents) Deletions(owner controllers.Key, names []string) {
-	deletions := make(map[string]bool, len(names))
-	for _, name := range names {
-		deletions[name] = true
+func (d *Dependents) Deletions(owner controllers.Key, names []string) { d.Writes(owner, 0, names) }
+
+// Writes records both: that dependents of owner are about to be created, and that the named others are about to be
+// deleted. Earlier expectations of owner are dropped.
+func (d *Dependents) Writes(owner controllers.Key, creations int, deletions []string) {
+	names := make(map[string]bool, len(deletions))
+	for _, name := range deletions {
+		names[name] = true
 	}
-	d.set(owner, &outstanding{deletions: deletions, since: time.Now()})
+	d.set(owner, &outstanding{creations: creations, deletions: names, since: time.Now()})
 }
 
 func (d *Dependents) set(owner controllers.Key, o *outstanding) {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
-	"github.com/keelson-dev/keelson/controllers/internal/parallel"
+	"github.com/keelson-dev/keelson/controllers/internal/batch"
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
 	"github.com/keelson-dev/keelson/controllers/ownership"
 )
@@ -87,7 +87,7 @@ func (c *Controller) stop(ctx context.Context, l *look) (bool, error) {
 
 // each calls f for active pods that it deletes, and counts those that it deleted.
 func (c *Controller) each(l *look, list []*corev1.Pod, f func(*corev1.Pod) error) error {
-	errs := parallel.Each(len(list), c.options.Parallel, func(i int) error { return f(list[i]) })
+	errs := batch.InParallel(len(list), c.options.Parallel, func(i int) error { return f(list[i]) })
 	for i, err := range errs {
 		if err != nil {
 			continue
@@ -201,26 +201,12 @@ func (c *Controller) create(ctx context.Context, l *look, list []int) error {
 	key := controllers.KeyOf(l.job)
 	c.expected.Creations(key, len(list))
 	l.running += int32(len(list))
-	for size := 1; len(list) > 0; size *= 2 {
-		batch := list[:min(size, len(list))]
-		errs := parallel.Each(len(batch), c.options.Parallel, func(i int) error { return c.createPod(ctx, l, batch[i]) })
-		list = list[len(batch):]
-		lost := 0
-		for _, err := range errs {
-			if err != nil {
-				lost++
-			}
-		}
-		if lost == 0 {
-			continue
-		}
-		for range lost + len(list) {
-			c.expected.Created(key) // they will not appear
-			l.running--
-		}
-		return first(errs)
+	tried, failed := batch.SlowStart(len(list), c.options.Parallel, func(i int) error { return c.createPod(ctx, l, list[i]) })
+	for range len(list) - tried + len(failed) {
+		c.expected.Created(key) // they will not appear
+		l.running--
 	}
-	return nil
+	return first(failed)
 }
 
 func (c *Controller) createPod(ctx context.Context, l *look, index int) error {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/controllers"
-	"github.com/keelson-dev/keelson/controllers/internal/parallel"
+	"github.com/keelson-dev/keelson/controllers/internal/batch"
 )
 
 // track writes the status and takes the finalizer from pods that have ended. The status that lists them is stored first,
@@ -58,7 +58,7 @@ func (l *look) describe() bool {
 
 // releaseAll takes the finalizer from pods, and notes which lost it.
 func (c *Controller) releaseAll(ctx context.Context, l *look, t *tally) error {
-	errs := parallel.Each(len(t.release), c.options.Parallel, func(i int) error {
+	errs := batch.InParallel(len(t.release), c.options.Parallel, func(i int) error {
 		return ignoreMissing(c.release(ctx, l.job, t.release[i]))
 	})
 	for i, err := range errs {

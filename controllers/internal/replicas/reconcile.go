@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/keelson-dev/keelson/controllers"
-	"github.com/keelson-dev/keelson/controllers/internal/parallel"
+	"github.com/keelson-dev/keelson/controllers/internal/batch"
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
 	"github.com/keelson-dev/keelson/controllers/ownership"
 	"github.com/keelson-dev/keelson/events"
@@ -110,30 +110,17 @@ func (c *Controller[T]) scale(ctx context.Context, set *appsv1.ReplicaSet, activ
 	return nil
 }
 
-// create makes n pods in batches that double as long as nothing fails: creations that cannot succeed, for instance for
-// lack of quota, are tried once and not n times.
+// create makes n pods in growing batches. It returns the first error; each has its event.
 func (c *Controller[T]) create(ctx context.Context, set *appsv1.ReplicaSet, n int) error {
 	c.expected.Creations(controllers.KeyOf(set), n)
-	done := 0
-	for size := 1; done < n; size *= 2 {
-		batch := min(size, n-done)
-		errs := parallel.Each(batch, c.parallel, func(int) error { return c.createPod(ctx, set) })
-		done += batch
-		var failed []error
-		for _, err := range errs {
-			if err != nil {
-				failed = append(failed, err)
-			}
-		}
-		if len(failed) == 0 {
-			continue
-		}
-		for range n - done + len(failed) {
-			c.expected.Created(controllers.KeyOf(set)) // they will not appear
-		}
-		return failed[0]
+	tried, failed := batch.SlowStart(n, c.parallel, func(int) error { return c.createPod(ctx, set) })
+	if len(failed) == 0 {
+		return nil
 	}
-	return nil
+	for range n - tried + len(failed) {
+		c.expected.Created(controllers.KeyOf(set)) // they will not appear
+	}
+	return failed[0]
 }
 
 func (c *Controller[T]) createPod(ctx context.Context, set *appsv1.ReplicaSet) error {
@@ -162,7 +149,7 @@ func (c *Controller[T]) delete(ctx context.Context, set *appsv1.ReplicaSet, vict
 		names[i] = pod.Name
 	}
 	c.expected.Deletions(controllers.KeyOf(set), names)
-	errs := parallel.Each(len(victims), c.parallel, func(i int) error {
+	errs := batch.InParallel(len(victims), c.parallel, func(i int) error {
 		err := c.client.Delete(ctx, pods.Kind().Target(set.Namespace, names[i]), metav1.DeleteOptions{})
 		if err == nil {
 			c.record(set, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: "+names[i])
