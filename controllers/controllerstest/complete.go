@@ -27,6 +27,13 @@ func Complete[T informer.Object](obj T) T {
 		completeRunOnce(&o.Spec.Template.Spec)
 	case *batchv1.CronJob:
 		completeRunOnce(&o.Spec.JobTemplate.Spec.Template.Spec)
+	case *appsv1.DaemonSet:
+		o.Spec.Selector = completeTemplate(o.Spec.Selector, &o.Spec.Template, o.Name)
+	case *corev1.ReplicationController:
+		if o.Spec.Template == nil {
+			o.Spec.Template = &corev1.PodTemplateSpec{}
+		}
+		o.Spec.Selector = completeTemplate(&metav1.LabelSelector{MatchLabels: o.Spec.Selector}, o.Spec.Template, o.Name).MatchLabels
 	case *corev1.Service:
 		if len(o.Spec.Ports) == 0 && o.Spec.Type != corev1.ServiceTypeExternalName && o.Spec.ClusterIP != corev1.ClusterIPNone {
 			o.Spec.Ports = []corev1.ServicePort{{Port: 80}}

@@ -23,6 +23,8 @@ type Node struct {
 	Start, Stop time.Duration
 	// Broken, when set, reports which pods never become ready.
 	Broken func(*corev1.Pod) bool
+	// Bind, when set, names the node of each pod instead of Name: it simulates many nodes, and the choice between them.
+	Bind func(*corev1.Pod) string
 }
 
 // Run works until the context ends and waits for the goroutines it started.
@@ -71,6 +73,9 @@ func (n *Node) start(ctx context.Context, pod *corev1.Pod) {
 	name := n.Name
 	if name == "" {
 		name = "node"
+	}
+	if n.Bind != nil {
+		name = n.Bind(pod)
 	}
 	if pod.Spec.NodeName == "" {
 		t := client.Target{Resource: Pods(), Namespace: pod.Namespace, Name: pod.Name, Subresource: "binding"}
