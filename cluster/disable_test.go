@@ -25,6 +25,8 @@ func TestDisable(t *testing.T) {
 		"deployment-controller":                    withoutDeployment,
 		"replicaset-controller":                    withoutReplicaSet,
 		"cronjob-controller":                       withoutCronJob,
+		"replicationcontroller-controller":         withoutReplicationController,
+		"daemonset-controller":                     withoutDaemonSet,
 		"endpoints-controller":                     withoutEndpoints,
 		"endpointslice-controller":                 withoutEndpointSlice,
 		"endpointslice-mirroring-controller":       withoutEndpointSliceMirroring,
@@ -91,6 +93,22 @@ func withoutCronJob(w *world) {
 	time.Sleep(10 * time.Minute)
 	if jobs := w.jobs(); len(jobs) > 0 {
 		w.t.Errorf("somebody started %v", jobs)
+	}
+}
+
+func withoutReplicationController(w *world) {
+	w.createRC(rcOf("old", 2))
+	time.Sleep(10 * time.Second)
+	if rc := w.rc("old"); rc.Status.ObservedGeneration != 0 || len(w.listed("old")) > 0 {
+		w.t.Errorf("somebody saw to the replication controller: %+v", rc.Status)
+	}
+}
+
+func withoutDaemonSet(w *world) {
+	w.createDaemonSet(daemonSetOf("log"))
+	time.Sleep(10 * time.Second)
+	if set := w.daemonSet("log"); set.Status.ObservedGeneration != 0 || len(w.listed("log")) > 0 {
+		w.t.Errorf("somebody saw to the daemon set: %+v", set.Status)
 	}
 }
 

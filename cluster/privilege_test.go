@@ -170,8 +170,8 @@ func (w *witness) silent() []string {
 	}
 	users := []string{"system:kube-scheduler", "system:node:node-0", "system:node:node-1"}
 	for _, account := range []string{
-		"clusterrole-aggregation-controller", "deployment-controller", "disruption-controller", "endpoint-controller", "endpointslice-controller",
-		"generic-garbage-collector", "namespace-controller", "node-controller", "replicaset-controller", "root-ca-cert-publisher", "service-account-controller",
+		"clusterrole-aggregation-controller", "daemon-set-controller", "deployment-controller", "disruption-controller", "endpoint-controller", "endpointslice-controller",
+		"generic-garbage-collector", "namespace-controller", "node-controller", "replicaset-controller", "replication-controller", "root-ca-cert-publisher", "service-account-controller",
 	} {
 		users = append(users, "system:serviceaccount:kube-system:"+account)
 	}
@@ -241,6 +241,7 @@ func tellShop(w *world) {
 		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &two, Selector: &metav1.LabelSelector{MatchLabels: labels}},
 	}, metav1.CreateOptions{})
 	w.check(err)
+	tellOthers(w)
 	deployments := w.cs.AppsV1().Deployments("shop")
 	_, err = deployments.Create(ctx, deploymentOf("web", 3), metav1.CreateOptions{})
 	w.check(err)
@@ -281,4 +282,29 @@ func tellShop(w *world) {
 	if left, err := w.cs.CoreV1().Namespaces().Get(ctx, "shop", metav1.GetOptions{}); err == nil {
 		w.t.Errorf("the namespace is left: %+v", left.Status)
 	}
+}
+
+// tellOthers does so with a DaemonSet and a ReplicationController.
+func tellOthers(w *world) {
+	w.t.Helper()
+	sets, rcs := w.cs.AppsV1().DaemonSets("shop"), w.cs.CoreV1().ReplicationControllers("shop")
+	set := daemonSetOf("log")
+	set.Spec.RevisionHistoryLimit = new(int32(0))
+	_, err := sets.Create(w.ctx, set, metav1.CreateOptions{})
+	w.check(err)
+	_, err = rcs.Create(w.ctx, rcOf("old", 3), metav1.CreateOptions{})
+	w.check(err)
+	time.Sleep(30 * time.Second)
+	_, err = rcs.Patch(w.ctx, "old", types.StrategicMergePatchType, []byte(`{"spec":{"replicas":1}}`), metav1.PatchOptions{})
+	w.check(err)
+	for _, image := range []string{"nginx:2", "nginx:3"} {
+		patch := `{"spec":{"template":{"spec":{"containers":[{"name":"nginx","image":"` + image + `"}]}}}}`
+		_, err = sets.Patch(w.ctx, "log", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+		w.check(err)
+		time.Sleep(time.Minute)
+	}
+	background := metav1.DeletePropagationBackground
+	w.check(sets.Delete(w.ctx, "log", metav1.DeleteOptions{PropagationPolicy: &background}))
+	w.check(rcs.Delete(w.ctx, "old", metav1.DeleteOptions{PropagationPolicy: &background}))
+	time.Sleep(time.Minute)
 }

@@ -2,7 +2,7 @@
 // feeds it keys. Package lifecycle runs many side by side.
 //
 // The controllers themselves are in the packages below, one each, under upstream's names: apiservice, clusterroleaggregation,
-// cronjob, customresourcedefinition, deployment, disruption, endpoints, endpointslice, endpointslicemirroring, garbagecollector, job, namespace,
+// cronjob, customresourcedefinition, daemonset, deployment, disruption, endpoints, endpointslice, endpointslicemirroring, garbagecollector, job, namespace,
 // nodelifecycle, podgc, replicaset, replicationcontroller, resourcequota, rootca, serviceaccount, tainteviction,
 // validatingadmissionpolicystatus.
 //

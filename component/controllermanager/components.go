@@ -15,6 +15,7 @@ func Components() []component.Component {
 		{Name: "replicaset-controller", Identity: account("replicaset-controller"), New: newReplicaSet},
 		{Name: "cronjob-controller", Identity: account("cronjob-controller"), New: newCronJob},
 		{Name: "replicationcontroller-controller", Source: "replication-controller", Identity: account("replication-controller"), New: newReplicationController},
+		{Name: "daemonset-controller", Identity: account("daemon-set-controller"), New: newDaemonSet},
 		{Name: "endpoints-controller", Source: "endpoint-controller", Identity: account("endpoint-controller"), New: newEndpoints},
 		{Name: "endpointslice-controller", Source: "endpoint-slice-controller", Identity: account("endpointslice-controller"), New: newEndpointSlice},
 		{Name: "endpointslice-mirroring-controller", Source: "endpoint-slice-mirroring-controller", Identity: account("endpointslicemirroring-controller"), New: newEndpointSliceMirroring},

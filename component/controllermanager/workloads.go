@@ -11,6 +11,7 @@ import (
 
 	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/controllers/cronjob"
+	"github.com/keelson-dev/keelson/controllers/daemonset"
 	"github.com/keelson-dev/keelson/controllers/deployment"
 	"github.com/keelson-dev/keelson/controllers/disruption"
 	"github.com/keelson-dev/keelson/controllers/replicaset"
@@ -69,6 +70,23 @@ func newReplicationController(p *component.Parts) (lifecycle.Runnable, error) {
 		o.Parallel = 1
 	}
 	return p.Loop(replicationcontroller.New(in, p.Client, p.Recorder, o)), nil
+}
+
+func newDaemonSet(p *component.Parts) (lifecycle.Runnable, error) {
+	in := daemonset.Sources{
+		DaemonSets: component.Informer[*appsv1.DaemonSet](p.Informers, appsv1.SchemeGroupVersion.WithResource("daemonsets")),
+		Revisions:  component.Informer[*appsv1.ControllerRevision](p.Informers, appsv1.SchemeGroupVersion.WithResource("controllerrevisions")),
+		Pods:       component.Informer[*corev1.Pod](p.Informers, corev1.SchemeGroupVersion.WithResource("pods")),
+		Nodes:      component.Informer[*corev1.Node](p.Informers, corev1.SchemeGroupVersion.WithResource("nodes")),
+	}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	o := daemonset.Options{}
+	if p.Pace.InOrder() {
+		o.Parallel = 1
+	}
+	return p.Loop(daemonset.New(in, p.Client, p.Recorder, o)), nil
 }
 
 func newDisruption(p *component.Parts) (lifecycle.Runnable, error) {

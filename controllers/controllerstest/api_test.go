@@ -330,6 +330,10 @@ func TestComplete(t *testing.T) {
 	for _, obj := range []informer.Object{
 		controllerstest.Complete(empty), controllerstest.Complete(&appsv1.ReplicaSet{ObjectMeta: of("a")}),
 		controllerstest.Complete(&appsv1.ReplicaSet{ObjectMeta: of("b"), Spec: appsv1.ReplicaSetSpec{Selector: selector}}),
+		controllerstest.Complete(&appsv1.DaemonSet{ObjectMeta: of("a")}), controllerstest.Complete(&corev1.ReplicationController{ObjectMeta: of("a")}),
+		controllerstest.Complete(&corev1.ReplicationController{
+			ObjectMeta: of("b"), Spec: corev1.ReplicationControllerSpec{Selector: selector.MatchLabels},
+		}),
 		controllerstest.Complete(&appsv1.Deployment{ObjectMeta: of("a")}), controllerstest.Complete(&corev1.Service{ObjectMeta: of("a")}),
 		controllerstest.Complete(&corev1.Service{ObjectMeta: of("b"), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}}),
 		controllerstest.Complete(&discoveryv1.EndpointSlice{ObjectMeta: of("a")}), controllerstest.Complete(&corev1.ConfigMap{ObjectMeta: of("a")}),

@@ -33,7 +33,11 @@ func Complete[T informer.Object](obj T) T {
 		if o.Spec.Template == nil {
 			o.Spec.Template = &corev1.PodTemplateSpec{}
 		}
-		o.Spec.Selector = completeTemplate(&metav1.LabelSelector{MatchLabels: o.Spec.Selector}, o.Spec.Template, o.Name).MatchLabels
+		var selector *metav1.LabelSelector
+		if len(o.Spec.Selector) > 0 {
+			selector = &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
+		}
+		o.Spec.Selector = completeTemplate(selector, o.Spec.Template, o.Name).MatchLabels
 	case *corev1.Service:
 		if len(o.Spec.Ports) == 0 && o.Spec.Type != corev1.ServiceTypeExternalName && o.Spec.ClusterIP != corev1.ClusterIPNone {
 			o.Spec.Ports = []corev1.ServicePort{{Port: 80}}

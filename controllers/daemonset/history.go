@@ -26,30 +26,30 @@ type history struct {
 	old     []*appsv1.ControllerRevision // in order
 }
 
-// history returns the revisions of a set, of which it adopts and releases some, and creates the current one if needed. It
-// is not known if the cache does not show an adoption or release yet.
-func (c *Controller) history(ctx context.Context, owner ownership.Owner, set *appsv1.DaemonSet) (h history, known bool, err error) {
-	all := append(ownership.ByOwner(c.in.Revisions, kind().Kind, set), ownership.Orphans(c.in.Revisions, set.Namespace)...)
-	for _, r := range all {
+// history returns the revisions of a set with these pods. It adopts and releases revisions, and creates the current one if
+// needed. They are not known if the cache does not show yet what was done about them.
+func (c *Controller) history(ctx context.Context, owner ownership.Owner, set *appsv1.DaemonSet, all []*corev1.Pod) (h history, known bool, err error) {
+	there := append(ownership.ByOwner(c.in.Revisions, kind().Kind, set), ownership.Orphans(c.in.Revisions, set.Namespace)...)
+	for _, r := range there {
 		if c.seen.revisions.Behind(r, set.UID) {
 			return history{}, false, nil
 		}
 	}
 	owner.Wrote = func(r metav1.Object) { c.seen.revisions.Wrote(r, set.UID) }
-	all, err = ownership.Claim(ctx, c.client, owner, revisions.Kind(), all)
+	there, err = ownership.Claim(ctx, c.client, owner, revisions.Kind(), there)
 	if err != nil {
 		return history{}, false, err
 	}
-	revisions.Sort(all)
+	revisions.Sort(there)
 	data, err := revisions.Data(&set.Spec.Template)
 	if err != nil {
 		return history{}, false, err
 	}
-	if err := c.label(ctx, all); err != nil {
+	if err := c.label(ctx, there); err != nil {
 		return history{}, false, err
 	}
-	current := revisions.FindEqual(all, data)
-	for _, r := range all {
+	current := revisions.FindEqual(there, data)
+	for _, r := range there {
 		if len(revisions.FindEqual([]*appsv1.ControllerRevision{r}, data)) == 0 {
 			h.old = append(h.old, r)
 		}
@@ -60,8 +60,8 @@ func (c *Controller) history(ctx context.Context, owner ownership.Owner, set *ap
 		return h, err == nil, err
 	}
 	h.current = current[len(current)-1]
-	if err := c.merge(ctx, set, h.current, current[:len(current)-1]); err != nil {
-		return history{}, false, err
+	if duplicates := current[:len(current)-1]; len(duplicates) > 0 {
+		return history{}, false, c.merge(ctx, set, h.current, duplicates, all)
 	}
 	if h.current.Revision < number {
 		_, err = revisions.SetNumber(ctx, c.client, h.current, number)
@@ -90,13 +90,10 @@ func (c *Controller) label(ctx context.Context, all []*appsv1.ControllerRevision
 	return nil
 }
 
-// merge deletes revisions that hold the same as the one to keep, whose hash their pods get.
-func (c *Controller) merge(ctx context.Context, set *appsv1.DaemonSet, keep *appsv1.ControllerRevision, duplicates []*appsv1.ControllerRevision) error {
-	if len(duplicates) == 0 {
-		return nil
-	}
+// merge deletes revisions that hold the same as the one to keep, whose hash all pods get.
+func (c *Controller) merge(ctx context.Context, set *appsv1.DaemonSet, keep *appsv1.ControllerRevision, duplicates []*appsv1.ControllerRevision, all []*corev1.Pod) error {
 	hash := keep.Labels[hashLabel]
-	for _, pod := range ownership.ByOwner(c.in.Pods, kind().Kind, set) {
+	for _, pod := range all {
 		if pod.Labels[hashLabel] == hash {
 			continue
 		}
@@ -104,11 +101,12 @@ func (c *Controller) merge(ctx context.Context, set *appsv1.DaemonSet, keep *app
 		if err != nil {
 			return err
 		}
-		_, err = c.client.Patch(ctx, pods.Kind().Target(pod.Namespace, pod.Name),
-			client.Patch{Type: types.MergePatchType, Data: data}, metav1.PatchOptions{})
+		patched, err := client.As[*corev1.Pod](c.client.Patch(ctx, pods.Kind().Target(pod.Namespace, pod.Name),
+			client.Patch{Type: types.MergePatchType, Data: data}, metav1.PatchOptions{}))
 		if err != nil {
 			return err
 		}
+		c.seen.pods.Wrote(patched, set.UID)
 	}
 	return revisions.Delete(ctx, c.client, duplicates)
 }

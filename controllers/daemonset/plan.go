@@ -10,10 +10,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
 
 	"github.com/keelson-dev/keelson/controllers/internal/pods"
 )
+
+// generationLabel holds in pods the generation of the template they were made from.
+const generationLabel = "pod-template-generation"
 
 // view is what is known of a set when decisions are made.
 type view struct {
@@ -67,7 +69,7 @@ func (v view) updated(pod *corev1.Pod) bool {
 	if v.hash != "" && pod.Labels[appsv1.ControllerRevisionHashLabelKey] == v.hash {
 		return true
 	}
-	return v.generation != "" && pod.Labels[extensionsv1beta1.DaemonSetTemplateGenerationKey] == v.generation
+	return v.generation != "" && pod.Labels[generationLabel] == v.generation
 }
 
 func (v view) available(pod *corev1.Pod) bool {

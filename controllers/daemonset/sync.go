@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,16 +28,16 @@ func (c *Controller) sync(ctx context.Context, set *appsv1.DaemonSet) (controlle
 		return controllers.Result{}, nil //nolint:nilerr // validation does not let this in
 	}
 	owner := ownership.Owner{Object: set, Kind: kind(), Selector: selector}
-	h, known, err := c.history(ctx, owner, set)
+	all, known, err := c.pods(ctx, owner, set)
+	if err != nil || !known {
+		return controllers.Result{}, err // if not known, enqueued again when the cache has caught up
+	}
+	h, known, err := c.history(ctx, owner, set, all)
 	if err != nil {
 		return controllers.Result{}, fmt.Errorf("failed to construct revisions of DaemonSet: %w", err)
 	}
 	if !known {
-		return controllers.Result{}, nil // enqueued again when the cache has caught up
-	}
-	all, known, err := c.pods(ctx, owner, set)
-	if err != nil || !known {
-		return controllers.Result{}, err
+		return controllers.Result{}, nil
 	}
 	v := newView(set, c.in.Nodes.List(""), h.current.Labels[hashLabel], time.Now())
 	var failure error
@@ -126,7 +125,7 @@ func (c *Controller) create(ctx context.Context, v view, nodes []string) []error
 		template.Labels = map[string]string{}
 	}
 	if v.generation != "" {
-		template.Labels[extensionsv1beta1.DaemonSetTemplateGenerationKey] = v.generation
+		template.Labels[generationLabel] = v.generation
 	}
 	template.Labels[hashLabel] = v.hash
 	tried, failed := batch.SlowStart(len(nodes), c.options.Parallel, func(i int) error {

@@ -18,6 +18,7 @@ import (
 // The controller reads from informers and writes through a client; here both are an API in
 // memory. It ends with its first event.
 func Example() {
+	resource := corev1.SchemeGroupVersion.WithResource("replicationcontrollers")
 	rc := &corev1.ReplicationController{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec: corev1.ReplicationControllerSpec{Template: &corev1.PodTemplateSpec{
@@ -32,7 +33,7 @@ func Example() {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	in := replicationcontroller.Sources{
-		ReplicationControllers: informer.New(controllerstest.Source[*corev1.ReplicationController](api, rcs()), informer.Options{}),
+		ReplicationControllers: informer.New(controllerstest.Source[*corev1.ReplicationController](api, resource), informer.Options{}),
 		Pods:                   informer.New(controllerstest.Source[*corev1.Pod](api, controllerstest.Pods()), informer.Options{}),
 	}
 	recorder := events.Func(func(e events.Event) {

@@ -147,6 +147,7 @@ func behind() map[string][]string {
 		"client/rest":                        {"client", "internal/restclient"},
 		"controllers":                        {"lifecycle"},
 		"controllers/cronjob":                {"client", "controllers", "controllers/ownership", "events", "informer", "internal/cronschedule", "lifecycle"},
+		"controllers/daemonset":              {"client", "controllers", "controllers/expectations", "controllers/ownership", "controllers/internal/batch", "controllers/internal/pods", "controllers/internal/revisions", "events", "informer", "lifecycle"},
 		"controllers/deployment":             {"client", "controllers", "controllers/expectations", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle"},
 		"controllers/endpoints":              {"client", "controllers", "controllers/internal/backends", "controllers/expectations", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
 		"controllers/endpointslice":          {"client", "controllers", "controllers/internal/backends", "controllers/internal/endpointslices", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
