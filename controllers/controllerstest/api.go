@@ -85,7 +85,7 @@ func New(o Options) (*API, error) {
 func kinds(services core.Services) []registry.Kind {
 	all := core.Kinds(core.Options{Services: services})
 	for _, more := range [][]registry.Kind{
-		apps.Kinds(), autoscaling.Kinds(), batch.Kinds(), batch.Kinds(), coordination.Kinds(), discovery.Kinds(), networking.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(),
+		apps.Kinds(), autoscaling.Kinds(), batch.Kinds(), coordination.Kinds(), discovery.Kinds(), networking.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(),
 	} {
 		all = append(all, more...)
 	}
