@@ -135,7 +135,8 @@ func (t *table) add(test *testing.T, resource schema.GroupResource, obj runtime.
 		test.Fatalf("%s: %v\n%s", resource, err, data)
 	}
 	made, err := printers.NewTableGenerator().With(printersinternal.AddHandlers).GenerateTable(internal, printers.GenerateOptions{Wide: true})
-	if err != nil && strings.HasPrefix(err.Error(), "no table handler registered") {
+	if resource.Resource == "csistoragecapacities" || // whose server does not use its printer
+		err != nil && strings.HasPrefix(err.Error(), "no table handler registered") {
 		made, err = rest.NewDefaultTableConvertor(resource).ConvertToTable(context.Background(), internal, nil)
 	}
 	if err != nil || len(made.Rows) != 1 {

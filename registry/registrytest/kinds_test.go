@@ -38,7 +38,7 @@ func TestDeletion(t *testing.T) {
 			got = append(got, k.Plural)
 		}
 	}
-	if want := []string{"namespaces", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "resourcequotas", "serviceaccounts", "services", "csinodes", "storageclasses"}; !slices.Equal(got, want) {
+	if want := []string{"namespaces", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "resourcequotas", "serviceaccounts", "services", "csidrivers", "csinodes", "storageclasses", "volumeattachments", "volumeattributesclasses"}; !slices.Equal(got, want) {
 		t.Errorf("objects are returned by %v, want %v", got, want)
 	}
 }
@@ -71,7 +71,7 @@ func TestUpdates(t *testing.T) {
 	if want := []string{"clusterrolebindings", "clusterroles", "endpoints", "events", "leases", "rolebindings", "roles", "services"}; !slices.Equal(creates, want) {
 		t.Errorf("created by update: %v, want %v", creates, want)
 	}
-	if want := []string{"leases", "poddisruptionbudgets", "csinodes", "storageversionmigrations"}; !slices.Equal(conditional, want) {
+	if want := []string{"leases", "poddisruptionbudgets", "csidrivers", "csinodes", "csistoragecapacities", "volumeattachments", "storageversionmigrations"}; !slices.Equal(conditional, want) {
 		t.Errorf("updated with a version only: %v, want %v", conditional, want)
 	}
 }
@@ -120,6 +120,11 @@ func TestNames(t *testing.T) {
 
 		"persistentvolumeclaims": "pvc /persistentvolumeclaims",
 		"persistentvolumes":      "pv /persistentvolumes",
+
+		"csidrivers":              "/csidrivers",
+		"csistoragecapacities":    "/csistoragecapacities",
+		"volumeattachments":       "/volumeattachments",
+		"volumeattributesclasses": "vac /volumeattributesclasses",
 	}
 	for _, k := range builtin() {
 		got := ""

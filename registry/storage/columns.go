@@ -1,9 +1,9 @@
 package storage
 
 import (
+	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,62 +23,77 @@ func csiNodeColumns() registry.Columns[*storagev1.CSINode] {
 	}
 }
 
-func storageClassColumns() registry.Columns[*storagev1.StorageClass] {
-	describe := storagev1.StorageClass{}.SwaggerDoc()
-	cells := func(class *storagev1.StorageClass, name string, now time.Time) []any {
-		policy, mode := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingImmediate
-		if class.ReclaimPolicy != nil {
-			policy = *class.ReclaimPolicy
-		}
-		if class.VolumeBindingMode != nil {
-			mode = *class.VolumeBindingMode
-		}
-		return []any{
-			name, class.Provisioner, string(policy), string(mode), isTrue(class.AllowVolumeExpansion),
-			registry.Age(class.CreationTimestamp, now),
-		}
+func csiDriverColumns() registry.Columns[*storagev1.CSIDriver] {
+	describe := storagev1.CSIDriverSpec{}.SwaggerDoc()
+	boolean := func(name, of string) metav1.TableColumnDefinition {
+		return metav1.TableColumnDefinition{Name: name, Type: "boolean", Description: describe[of]}
 	}
-	return registry.Columns[*storagev1.StorageClass]{
+	return registry.Columns[*storagev1.CSIDriver]{
 		Definitions: []metav1.TableColumnDefinition{
 			registry.NameColumn(),
-			registry.TextColumn("Provisioner", describe["provisioner"]),
-			registry.TextColumn("ReclaimPolicy", describe["reclaimPolicy"]),
-			registry.TextColumn("VolumeBindingMode", describe["volumeBindingMode"]),
-			registry.TextColumn("AllowVolumeExpansion", describe["allowVolumeExpansion"]),
+			boolean("AttachRequired", "attachRequired"),
+			boolean("PodInfoOnMount", "podInfoOnMount"),
+			boolean("StorageCapacity", "storageCapacity"),
+			registry.TextColumn("TokenRequests", describe["tokenRequests"]),
+			boolean("RequiresRepublish", "requiresRepublish"),
+			registry.TextColumn("Modes", describe["volumeLifecycleModes"]),
 			registry.AgeColumn(),
 		},
-		Cells: func(class *storagev1.StorageClass, now time.Time) []any { return cells(class, class.Name, now) },
-		Among: func(all []*storagev1.StorageClass) func(*storagev1.StorageClass, time.Time) []any {
-			standard := defaultClass(all)
-			return func(class *storagev1.StorageClass, now time.Time) []any {
-				name := class.Name
-				if standard != nil && name == standard.Name {
-					name += " (default)"
-				}
-				return cells(class, name, now)
+		Cells: func(d *storagev1.CSIDriver, now time.Time) []any {
+			tokens, modes := "<unset>", "<none>"
+			if d.Spec.TokenRequests != nil {
+				tokens = join(d.Spec.TokenRequests, func(r storagev1.TokenRequest) string { return r.Audience })
+			}
+			if all := join(d.Spec.VolumeLifecycleModes, func(m storagev1.VolumeLifecycleMode) string { return string(m) }); all != "" {
+				modes = all
+			}
+			return []any{
+				d.Name, d.Spec.AttachRequired == nil || *d.Spec.AttachRequired, isTrue(d.Spec.PodInfoOnMount),
+				isTrue(d.Spec.StorageCapacity), tokens, isTrue(d.Spec.RequiresRepublish), modes,
+				registry.Age(d.CreationTimestamp, now),
 			}
 		},
 	}
 }
 
-func isTrue(value *bool) bool { return value != nil && *value }
-
-// defaultClass returns the class that volumes have whose claims name none: of those that are marked the newest, and of
-// several the first by name. It returns nil if none is marked.
-func defaultClass(all []*storagev1.StorageClass) *storagev1.StorageClass {
-	var found *storagev1.StorageClass
-	for _, class := range all {
-		switch marked := isDefault(class); {
-		case !marked:
-		case found == nil, class.CreationTimestamp.After(found.CreationTimestamp.Time),
-			class.CreationTimestamp.Equal(&found.CreationTimestamp) && class.Name < found.Name:
-			found = class
-		}
+func join[T any](all []T, text func(T) string) string {
+	texts := make([]string, len(all))
+	for i, one := range all {
+		texts[i] = text(one)
 	}
-	return found
+	return strings.Join(texts, ",")
 }
 
-func isDefault(class *storagev1.StorageClass) bool {
-	return class.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" ||
-		class.Annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
+func attachmentColumns() registry.Columns[*storagev1.VolumeAttachment] {
+	spec := storagev1.VolumeAttachmentSpec{}.SwaggerDoc()
+	return registry.Columns[*storagev1.VolumeAttachment]{
+		Definitions: []metav1.TableColumnDefinition{
+			registry.NameColumn(),
+			{Name: "Attacher", Type: "string", Format: "name", Description: spec["attacher"]},
+			registry.TextColumn("PV", storagev1.VolumeAttachmentSource{}.SwaggerDoc()["persistentVolumeName"]),
+			registry.TextColumn("Node", spec["nodeName"]),
+			{Name: "Attached", Type: "boolean", Description: storagev1.VolumeAttachmentStatus{}.SwaggerDoc()["attached"]},
+			registry.AgeColumn(),
+		},
+		Cells: func(a *storagev1.VolumeAttachment, now time.Time) []any {
+			volume := ""
+			if a.Spec.Source.PersistentVolumeName != nil {
+				volume = *a.Spec.Source.PersistentVolumeName
+			}
+			return []any{a.Name, a.Spec.Attacher, volume, a.Spec.NodeName, a.Status.Attached, registry.Age(a.CreationTimestamp, now)}
+		},
+	}
+}
+
+func attributesClassColumns() registry.Columns[*storagev1.VolumeAttributesClass] {
+	return registry.Columns[*storagev1.VolumeAttributesClass]{
+		Definitions: []metav1.TableColumnDefinition{
+			registry.NameColumn(),
+			registry.TextColumn("DriverName", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"]),
+			registry.AgeColumn(),
+		},
+		Cells: func(class *storagev1.VolumeAttributesClass, now time.Time) []any {
+			return []any{class.Name, class.DriverName, registry.Age(class.CreationTimestamp, now)}
+		},
+	}
 }

@@ -169,7 +169,7 @@ func TestStorageHealth(t *testing.T) {
 
 // A kubelet reports the drivers of its node; kubectl shows their number.
 func Example() {
-	k := storage.Kinds()[0]
+	k := storage.Kinds()[1]
 	n := node()
 	n.UID, n.CreationTimestamp = types.UID("1"), metav1.NewTime(time.Unix(0, 0))
 	fmt.Println(k.Plural, k.Rules.Validate(n).ToAggregate())

@@ -14,7 +14,8 @@ import (
 // TestOlder: what servers stored in the versions before v1 is read as v1.
 func TestOlder(t *testing.T) {
 	want := map[string][]string{
-		"csinodes": {"v1beta1"}, "storageclasses": {"v1beta1"},
+		"csidrivers": {"v1beta1"}, "csinodes": {"v1beta1"}, "csistoragecapacities": {"v1beta1", "v1alpha1"},
+		"storageclasses": {"v1beta1"}, "volumeattachments": {"v1beta1", "v1alpha1"}, "volumeattributesclasses": {"v1beta1", "v1alpha1"},
 	}
 	for _, k := range storage.Kinds() {
 		var versions []string

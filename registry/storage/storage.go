@@ -4,5 +4,7 @@ import "github.com/keelson-dev/keelson/registry"
 
 // Kinds returns the kinds of the group in discovery order.
 func Kinds() []registry.Kind {
-	return []registry.Kind{csiNodes(), storageClasses()}
+	return []registry.Kind{
+		csiDrivers(), csiNodes(), csiStorageCapacities(), storageClasses(), volumeAttachments(), volumeAttributesClasses(),
+	}
 }

@@ -5,7 +5,6 @@ import (
 
 	nodev1 "k8s.io/api/node/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -16,7 +15,7 @@ import (
 // no other package has.
 func Kinds() []registry.Kind {
 	var all []registry.Kind
-	for _, group := range [][]registry.Kind{runtimes(), storage(), devices()} {
+	for _, group := range [][]registry.Kind{runtimes(), devices()} {
 		all = append(all, group...)
 	}
 	for i, k := range all {
@@ -47,23 +46,6 @@ func runtimes() []registry.Kind {
 			registry.Names{Kind: "RuntimeClass", Plural: "runtimeclasses", Singular: "runtimeclass"},
 			func() registry.Object { return &nodev1.RuntimeClass{} },
 			func() runtime.Object { return &nodev1.RuntimeClassList{} }),
-	}
-}
-
-func storage() []registry.Kind {
-	return []registry.Kind{
-		kind(storagev1.SchemeGroupVersion,
-			registry.Names{Kind: "CSIDriver", Plural: "csidrivers", Singular: "csidriver"},
-			func() registry.Object { return &storagev1.CSIDriver{} },
-			func() runtime.Object { return &storagev1.CSIDriverList{} }),
-		inNamespaces(kind(storagev1.SchemeGroupVersion,
-			registry.Names{Kind: "CSIStorageCapacity", Plural: "csistoragecapacities", Singular: "csistoragecapacity"},
-			func() registry.Object { return &storagev1.CSIStorageCapacity{} },
-			func() runtime.Object { return &storagev1.CSIStorageCapacityList{} })),
-		kind(storagev1.SchemeGroupVersion,
-			registry.Names{Kind: "VolumeAttachment", Plural: "volumeattachments", Singular: "volumeattachment"},
-			func() registry.Object { return &storagev1.VolumeAttachment{} },
-			func() runtime.Object { return &storagev1.VolumeAttachmentList{} }),
 	}
 }
 
