@@ -5,12 +5,14 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/admission/defaulttolerationseconds"
+	"github.com/keelson-dev/keelson/admission/limitranger"
 	"github.com/keelson-dev/keelson/admission/namespacelifecycle"
 	"github.com/keelson-dev/keelson/admission/noderestriction"
 	"github.com/keelson-dev/keelson/admission/podsecurity"
@@ -107,6 +109,10 @@ func DefaultAdmission() []AdmissionStage {
 			namespaces, err := registry.NewLive[*corev1.Namespace](p.Registry, coreResource("namespaces"))
 			return namespacelifecycle.New(namespaces, namespacelifecycle.Options{}), err
 		}},
+		{limitranger.Name, func(p ServerParts) (admission.Plugin, error) {
+			ranges, err := registry.NewLive[*corev1.LimitRange](p.Registry, coreResource("limitranges"))
+			return limitranger.New(ranges), err
+		}},
 		{serviceaccount.Name, func(p ServerParts) (admission.Plugin, error) {
 			accounts, err := registry.NewLive[*corev1.ServiceAccount](p.Registry, coreResource("serviceaccounts"))
 			return serviceaccount.New(accounts, serviceaccount.Options{Suffix: p.Suffix}), err
@@ -119,7 +125,10 @@ func DefaultAdmission() []AdmissionStage {
 			return priority.New(classes), err
 		}},
 		Ready[admission.Plugin](defaulttolerationseconds.Name, defaulttolerationseconds.New(defaulttolerationseconds.Options{})),
-		Ready[admission.Plugin](runtimeclass.Name, runtimeclass.New(nil)), // not served: there are no classes
+		{runtimeclass.Name, func(p ServerParts) (admission.Plugin, error) {
+			classes, err := registry.NewLive[*nodev1.RuntimeClass](p.Registry, schema.GroupResource{Group: nodev1.GroupName, Resource: "runtimeclasses"})
+			return runtimeclass.New(classes), err
+		}},
 		Ready[admission.Plugin](unsupported.Name, unsupported.New(registry.Warn)),
 		{resourcequota.Name, newQuotaPlugin},
 	}

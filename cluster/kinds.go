@@ -19,6 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/discovery"
 	"github.com/keelson-dev/keelson/registry/networking"
+	"github.com/keelson-dev/keelson/registry/node"
 	"github.com/keelson-dev/keelson/registry/policy"
 	"github.com/keelson-dev/keelson/registry/rbac"
 	"github.com/keelson-dev/keelson/registry/scheduling"
@@ -39,6 +40,7 @@ func (c *Cluster) builtin() []registry.Kind {
 	kinds = append(kinds, coordination.Kinds()...)
 	kinds = append(kinds, discovery.Kinds()...)
 	kinds = append(kinds, networking.Kinds()...)
+	kinds = append(kinds, node.Kinds()...)
 	kinds = append(kinds, policy.Kinds()...)
 	kinds = append(kinds, rbac.Kinds(escalation{c})...)
 	kinds = append(kinds, authentication.Kinds(authn.Func(func(r *http.Request) (*authn.Identity, error) {

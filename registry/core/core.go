@@ -9,6 +9,7 @@ func Kinds(o Options) []registry.Kind {
 		configMaps(),
 		endpoints(),
 		events(),
+		limitRanges(),
 		namespaces(),
 		nodes(),
 		persistentVolumeClaims(),

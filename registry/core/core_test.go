@@ -15,6 +15,7 @@ func ExampleKinds() {
 	// configmaps true
 	// endpoints true
 	// events true
+	// limitranges true
 	// namespaces false
 	// nodes false
 	// persistentvolumeclaims true

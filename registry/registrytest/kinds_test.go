@@ -12,6 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/discovery"
 	"github.com/keelson-dev/keelson/registry/networking"
+	"github.com/keelson-dev/keelson/registry/node"
 	"github.com/keelson-dev/keelson/registry/policy"
 	"github.com/keelson-dev/keelson/registry/rbac"
 	"github.com/keelson-dev/keelson/registry/registrytest"
@@ -22,7 +23,7 @@ import (
 
 func builtin() []registry.Kind {
 	return slices.Concat(apps.Kinds(), autoscaling.Kinds(), batch.Kinds(), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(),
-		networking.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(), storage.Kinds(),
+		networking.Kinds(), node.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(), storage.Kinds(),
 		storagemigration.Kinds())
 }
 
@@ -68,10 +69,10 @@ func TestUpdates(t *testing.T) {
 		}
 	}
 	slices.Sort(creates)
-	if want := []string{"clusterrolebindings", "clusterroles", "endpoints", "events", "leases", "rolebindings", "roles", "services"}; !slices.Equal(creates, want) {
+	if want := []string{"clusterrolebindings", "clusterroles", "endpoints", "events", "leases", "limitranges", "rolebindings", "roles", "runtimeclasses", "services"}; !slices.Equal(creates, want) {
 		t.Errorf("created by update: %v, want %v", creates, want)
 	}
-	if want := []string{"leases", "poddisruptionbudgets", "csidrivers", "csinodes", "csistoragecapacities", "volumeattachments", "storageversionmigrations"}; !slices.Equal(conditional, want) {
+	if want := []string{"leases", "runtimeclasses", "poddisruptionbudgets", "csidrivers", "csinodes", "csistoragecapacities", "volumeattachments", "storageversionmigrations"}; !slices.Equal(conditional, want) {
 		t.Errorf("updated with a version only: %v, want %v", conditional, want)
 	}
 }
@@ -121,6 +122,8 @@ func TestNames(t *testing.T) {
 		"persistentvolumeclaims": "pvc /persistentvolumeclaims",
 		"persistentvolumes":      "pv /persistentvolumes",
 
+		"limitranges":             "limits /limitranges",
+		"runtimeclasses":          "/runtimeclasses",
 		"csidrivers":              "/csidrivers",
 		"csistoragecapacities":    "/csistoragecapacities",
 		"volumeattachments":       "/volumeattachments",

@@ -2,7 +2,7 @@
 // create is refused with the reason.
 //
 // Third-party components read kinds at their start that keelson does not implement. The Kubernetes scheduler, for
-// one, waits until it has listed all volumes and device claims before it binds the first pod; the
-// kubelet waits for the CSI drivers. A control plane that admits such components serves these kinds as empty lists.
+// one, waits until it has listed all device claims before it binds the first pod.
+// A control plane that admits such components serves these kinds as empty lists.
 // Names and versions are upstream's at Kubernetes 1.37.
 package unimplemented

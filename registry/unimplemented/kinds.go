@@ -3,7 +3,6 @@ package unimplemented
 import (
 	"context"
 
-	nodev1 "k8s.io/api/node/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,10 +13,7 @@ import (
 // Kinds returns the kinds that the Kubernetes scheduler, controller manager and kubelet read at their start and that
 // no other package has.
 func Kinds() []registry.Kind {
-	var all []registry.Kind
-	for _, group := range [][]registry.Kind{runtimes(), devices()} {
-		all = append(all, group...)
-	}
+	all := devices()
 	for i, k := range all {
 		resource, name := k.GroupResource(), k.Names.Kind
 		all[i].Rules.Guard = func(_ context.Context, obj, _ registry.Object) error {
@@ -38,15 +34,6 @@ func kind(gv schema.GroupVersion, names registry.Names, obj func() registry.Obje
 func inNamespaces(k registry.Kind) registry.Kind {
 	k.Namespaced = true
 	return k
-}
-
-func runtimes() []registry.Kind {
-	return []registry.Kind{
-		kind(nodev1.SchemeGroupVersion,
-			registry.Names{Kind: "RuntimeClass", Plural: "runtimeclasses", Singular: "runtimeclass"},
-			func() registry.Object { return &nodev1.RuntimeClass{} },
-			func() runtime.Object { return &nodev1.RuntimeClassList{} }),
-	}
 }
 
 func devices() []registry.Kind {
