@@ -5,12 +5,16 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/admission/defaultingressclass"
+	"github.com/keelson-dev/keelson/admission/defaultstorageclass"
 	"github.com/keelson-dev/keelson/admission/defaulttolerationseconds"
 	"github.com/keelson-dev/keelson/admission/limitranger"
 	"github.com/keelson-dev/keelson/admission/namespacelifecycle"
@@ -125,9 +129,17 @@ func DefaultAdmission() []AdmissionStage {
 			return priority.New(classes), err
 		}},
 		Ready[admission.Plugin](defaulttolerationseconds.Name, defaulttolerationseconds.New(defaulttolerationseconds.Options{})),
+		{defaultstorageclass.Name, func(p ServerParts) (admission.Plugin, error) {
+			classes, err := registry.NewLive[*storagev1.StorageClass](p.Registry, schema.GroupResource{Group: storagev1.GroupName, Resource: "storageclasses"})
+			return defaultstorageclass.New(classes), err
+		}},
 		{runtimeclass.Name, func(p ServerParts) (admission.Plugin, error) {
 			classes, err := registry.NewLive[*nodev1.RuntimeClass](p.Registry, schema.GroupResource{Group: nodev1.GroupName, Resource: "runtimeclasses"})
 			return runtimeclass.New(classes), err
+		}},
+		{defaultingressclass.Name, func(p ServerParts) (admission.Plugin, error) {
+			classes, err := registry.NewLive[*networkingv1.IngressClass](p.Registry, schema.GroupResource{Group: networkingv1.GroupName, Resource: "ingressclasses"})
+			return defaultingressclass.New(classes), err
 		}},
 		Ready[admission.Plugin](unsupported.Name, unsupported.New(registry.Warn)),
 		{resourcequota.Name, newQuotaPlugin},

@@ -101,6 +101,8 @@ func behind() map[string][]string {
 	kind := []string{"informer", "registry", "registry/codec", "registry/internal/check", "registry/internal/ordered", "storage"}
 	return map[string][]string{
 		"admission":                          {"authn"},
+		"admission/defaultingressclass":      {"admission", "authn"},
+		"admission/defaultstorageclass":      {"admission", "authn"},
 		"admission/defaulttolerationseconds": {"admission", "authn"},
 		"admission/limitranger":              {"admission", "authn"},
 		"admission/namespacelifecycle":       {"admission", "authn"},
