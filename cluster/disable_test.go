@@ -40,6 +40,10 @@ func TestDisable(t *testing.T) {
 		"taint-eviction-controller":                withoutTaintEviction,
 		"pod-garbage-collector-controller":         withoutPodGarbageCollector,
 		"resourcequota-controller":                 withoutResourceQuota,
+		"ttl-controller":                           withoutTTL,
+		"ephemeral-volume-controller":              withoutEphemeralVolume,
+
+		"volumeattributesclass-protection-controller": withoutClassProtection,
 	}
 	for _, name := range component.Names(cluster.DefaultComponents()) {
 		t.Run(name, func(t *testing.T) {

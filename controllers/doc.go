@@ -2,8 +2,9 @@
 // feeds it keys. Package lifecycle runs many side by side.
 //
 // The controllers themselves are in the packages below, one each, under upstream's names: apiservice, clusterroleaggregation,
-// cronjob, customresourcedefinition, daemonset, deployment, disruption, endpoints, endpointslice, endpointslicemirroring, garbagecollector, job, namespace,
-// nodelifecycle, podgc, replicaset, replicationcontroller, resourcequota, rootca, serviceaccount, tainteviction,
+// cronjob, customresourcedefinition, daemonset, deployment, disruption, endpoints, endpointslice, endpointslicemirroring, ephemeral,
+// garbagecollector, job, namespace, nodelifecycle, podgc, replicaset, replicationcontroller, resourcequota, rootca,
+// serviceaccount, tainteviction, ttl, vacprotection,
 // validatingadmissionpolicystatus.
 //
 // A controller is built from the informers it reads, a client for its writes and a recorder. Its handlers only enqueue

@@ -28,6 +28,9 @@ func Components() []component.Component {
 		{Name: "node-lifecycle-controller", Source: "node-controller", Identity: account("node-controller"), New: newNodeLifecycle},
 		{Name: "taint-eviction-controller", Identity: account("node-controller"), New: newTaintEviction},
 		{Name: "pod-garbage-collector-controller", Identity: account("pod-garbage-collector"), New: newPodGC},
+		{Name: "ttl-controller", Identity: account("ttl-controller"), New: newTTL},
+		{Name: "ephemeral-volume-controller", Source: "ephemeral_volume", Identity: account("ephemeral-volume-controller"), New: newEphemeral},
+		{Name: "volumeattributesclass-protection-controller", Identity: account("volumeattributesclass-protection-controller"), New: newVACProtection},
 		{Name: "resourcequota-controller", Identity: account("resourcequota-controller"), New: newResourceQuota},
 	}
 	for i := range all {

@@ -8,6 +8,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/nodelifecycle"
 	"github.com/keelson-dev/keelson/controllers/podgc"
 	"github.com/keelson-dev/keelson/controllers/tainteviction"
+	"github.com/keelson-dev/keelson/controllers/ttl"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
@@ -47,4 +48,12 @@ func newPodGC(p *component.Parts) (lifecycle.Runnable, error) {
 		return nil, err
 	}
 	return p.Loop(podgc.New(in, p.Client, podgc.Options{Logger: p.Logger})), nil
+}
+
+func newTTL(p *component.Parts) (lifecycle.Runnable, error) {
+	in := ttl.Sources{Nodes: component.Informer[*corev1.Node](p.Informers, corev1.SchemeGroupVersion.WithResource("nodes"))}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	return p.Loop(ttl.New(in, p.Client)), nil
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/policy"
 	"github.com/keelson-dev/keelson/registry/rbac"
 	"github.com/keelson-dev/keelson/registry/scheduling"
+	"github.com/keelson-dev/keelson/registry/storage"
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
@@ -86,6 +87,7 @@ func kinds(services core.Services) []registry.Kind {
 	all := core.Kinds(core.Options{Services: services})
 	for _, more := range [][]registry.Kind{
 		apps.Kinds(), autoscaling.Kinds(), batch.Kinds(), coordination.Kinds(), discovery.Kinds(), networking.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(),
+		storage.Kinds(),
 	} {
 		all = append(all, more...)
 	}
