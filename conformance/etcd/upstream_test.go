@@ -26,9 +26,9 @@ var binaries = flag.String("binaries", "../../bin/kubernetes-v1.37.1", "director
 // withoutAdmission are the plugins of upstream's default set that keelson does not have, and ServiceAccount, which
 // keelson enables only with the controller that creates the accounts.
 var withoutAdmission = []string{
-	"ServiceAccount", "LimitRanger", "DefaultStorageClass",
-	"StorageObjectInUseProtection", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval",
-	"CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction", "DefaultIngressClass",
+	"ServiceAccount",
+	"StorageObjectInUseProtection", "PersistentVolumeClaimResize", "CertificateApproval",
+	"CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction",
 	"PodTopologyLabels", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy",
 	"ValidatingAdmissionWebhook", "ResourceQuota",
 }

@@ -33,6 +33,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/configmap"
 	"k8s.io/kubernetes/pkg/registry/core/endpoint"
 	"k8s.io/kubernetes/pkg/registry/core/event"
+	"k8s.io/kubernetes/pkg/registry/core/limitrange"
 	"k8s.io/kubernetes/pkg/registry/core/namespace"
 	"k8s.io/kubernetes/pkg/registry/core/node"
 	"k8s.io/kubernetes/pkg/registry/core/resourcequota"
@@ -40,9 +41,15 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/service"
 	"k8s.io/kubernetes/pkg/registry/core/serviceaccount"
 	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
+	"k8s.io/kubernetes/pkg/registry/node/runtimeclass"
 	"k8s.io/kubernetes/pkg/registry/policy/poddisruptionbudget"
 	"k8s.io/kubernetes/pkg/registry/scheduling/priorityclass"
+	"k8s.io/kubernetes/pkg/registry/storage/csidriver"
 	"k8s.io/kubernetes/pkg/registry/storage/csinode"
+	"k8s.io/kubernetes/pkg/registry/storage/csistoragecapacity"
+	"k8s.io/kubernetes/pkg/registry/storage/storageclass"
+	"k8s.io/kubernetes/pkg/registry/storage/volumeattachment"
+	"k8s.io/kubernetes/pkg/registry/storage/volumeattributesclass"
 )
 
 // strategy is the API server's strategy for a resource or a subresource.
@@ -76,6 +83,10 @@ func strategies() map[string]strategy {
 		"poddisruptionbudgets": poddisruptionbudget.Strategy, "poddisruptionbudgets/status": poddisruptionbudget.StatusStrategy,
 		"priorityclasses": priorityclass.Strategy,
 		"csinodes":        csinode.Strategy, "csinodes/status": csinode.StatusStrategy,
+		"csidrivers": csidriver.Strategy, "csistoragecapacities": csistoragecapacity.Strategy, "storageclasses": storageclass.Strategy,
+		"volumeattachments": volumeattachment.Strategy, "volumeattachments/status": volumeattachment.StatusStrategy,
+		"volumeattributesclasses": volumeattributesclass.Strategy,
+		"limitranges":             limitrange.Strategy, "runtimeclasses": runtimeclass.Strategy,
 	}
 }
 
