@@ -381,6 +381,11 @@ func TestRunWithoutSources(t *testing.T) {
 		if err := s.Run(t.Context()); !errors.Is(err, informer.ErrStopped) {
 			t.Errorf("error %v", err)
 		}
+		soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := s.Run(soon); err != nil {
+			t.Errorf("a context that ends with the sources is no error: %v", err)
+		}
 	})
 }
 

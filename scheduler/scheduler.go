@@ -109,13 +109,16 @@ func New(in Sources, p Profile, w client.Patcher, r events.Recorder, o Options) 
 	return s, nil
 }
 
+// ending is how much later the context may end than those of the sources.
+const ending = time.Second
+
 // Run schedules pods until the context ends, and then returns nil, after all its writes have returned. The
 // caller runs the sources. Run is called once.
 func (s *Scheduler) Run(ctx context.Context) error {
 	for _, synced := range []func(context.Context) error{s.in.Nodes.WaitSynced, s.in.Pods.WaitSynced} {
 		if err := synced(ctx); err != nil {
-			if ctx.Err() != nil {
-				return nil
+			if pause.For(ctx, ending) != nil {
+				return nil // the regular end, of which the source was told first
 			}
 			return fmt.Errorf("scheduler: waiting for its sources: %w", err)
 		}

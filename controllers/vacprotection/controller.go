@@ -16,6 +16,7 @@ import (
 
 // Sources are what the controller reads.
 type Sources struct {
+	// Classes are protected while Volumes and Claims use them.
 	Classes *informer.Informer[*storagev1.VolumeAttributesClass]
 	Volumes *informer.Informer[*corev1.PersistentVolume]
 	Claims  *informer.Informer[*corev1.PersistentVolumeClaim]

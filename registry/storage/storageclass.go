@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -123,7 +124,7 @@ func validateParameters(path *field.Path, parameters map[string]string) field.Er
 // terms, and so refuses an empty term once for each.
 func validateTopologies(path *field.Path, terms []corev1.TopologySelectorTerm) field.ErrorList {
 	var errs field.ErrorList
-	seen := make([]map[string]sets.Set[string], len(terms))
+	seen := slices.Repeat([]map[string]sets.Set[string]{nil}, len(terms))
 	for i, term := range terms {
 		path := path.Index(i).Child("matchLabelExpressions")
 		values, termErrs := validateTopologyTerm(path, term)

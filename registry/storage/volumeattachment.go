@@ -65,7 +65,7 @@ func validateAttacher(name string, path *field.Path) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(path, "")}
 	}
-	errs := check.Messages(path, name, content.IsDNS1123SubdomainCaseless(name))
+	errs := check.Messages(path, name, content.IsDNS1123SubdomainCaseless(name)) //nolint:staticcheck // upstream's rule for this field
 	if len(name) > maxDriverName {
 		errs = append(errs, field.TooLongCharacters(path, name, maxDriverName))
 	}

@@ -2,7 +2,7 @@ package check
 
 // DeprecatedNodeLabel tells what to use instead of a label of nodes, or returns false if the label is not deprecated.
 func DeprecatedNodeLabel(key string) (string, bool) {
-	since, instead := "", ""
+	var since, instead string
 	switch key {
 	case "beta.kubernetes.io/arch":
 		since, instead = "v1.14", `"kubernetes.io/arch"`
