@@ -64,8 +64,7 @@ func (d *discovery) add(e *endpoint) {
 		Verbs: e.verbs(), ShortNames: e.names.Short, Categories: e.names.Categories,
 	}
 	if e.resource.Stored() {
-		stored := e.resource.Storage()
-		resource.StorageVersionHash = storageVersionHash(stored.GroupVersion.WithKind(stored.Names.Kind))
+		resource.StorageVersionHash = storageVersionHash(e.resource.Storage().StoredAs())
 	}
 	list.APIResources = append(list.APIResources, resource)
 	sub := func(name string, verbs ...string) metav1.APIResource {

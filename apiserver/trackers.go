@@ -70,7 +70,11 @@ func (e *endpoint) schema(gv schema.GroupVersion, of func() map[string]any) *man
 // resets are the fields that a write to the object itself, or to a view of it, does not change.
 func resets(e *endpoint, view string) []string {
 	_, status := e.resource.Sub.Views["status"]
-	switch own := e.resource.Sub.Views[view].Resets; {
+	own := e.resource.Sub.Views[view].Resets
+	if view == "" {
+		own = e.resource.Sub.Resets
+	}
+	switch {
 	case own != nil:
 		return own
 	case view == "status":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -13,6 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/admission/certificateapproval"
+	"github.com/keelson-dev/keelson/admission/certificatesigning"
+	"github.com/keelson-dev/keelson/admission/certificatesubjectrestriction"
+	"github.com/keelson-dev/keelson/admission/clustertrustbundleattest"
 	"github.com/keelson-dev/keelson/admission/defaultingressclass"
 	"github.com/keelson-dev/keelson/admission/defaultstorageclass"
 	"github.com/keelson-dev/keelson/admission/defaulttolerationseconds"
@@ -56,7 +61,11 @@ func DefaultAuthorizers() []AuthorizerStage {
 			if err != nil {
 				return nil, err
 			}
-			return node.New(node.Sources{Pods: pods}, rbac.Rules(bootstrap.NodeRules())), nil
+			requests, err := registry.NewLive[*certificatesv1.PodCertificateRequest](p.Registry, certificatesv1.Resource("podcertificaterequests"))
+			if err != nil {
+				return nil, err
+			}
+			return node.New(node.Sources{Pods: pods, CertificateRequests: requests}, rbac.Rules(bootstrap.NodeRules())), nil
 		}},
 		{"rbac", func(p ServerParts) (authz.Authorizer, error) { return p.RBAC, nil }},
 	}
@@ -141,6 +150,10 @@ func DefaultAdmission() []AdmissionStage {
 			classes, err := registry.NewLive[*networkingv1.IngressClass](p.Registry, schema.GroupResource{Group: networkingv1.GroupName, Resource: "ingressclasses"})
 			return defaultingressclass.New(classes), err
 		}},
+		{certificateapproval.Name, func(p ServerParts) (admission.Plugin, error) { return certificateapproval.New(p.Authorizer), nil }},
+		{certificatesigning.Name, func(p ServerParts) (admission.Plugin, error) { return certificatesigning.New(p.Authorizer), nil }},
+		{clustertrustbundleattest.Name, func(p ServerParts) (admission.Plugin, error) { return clustertrustbundleattest.New(p.Authorizer), nil }},
+		Ready[admission.Plugin](certificatesubjectrestriction.Name, certificatesubjectrestriction.New()),
 		Ready[admission.Plugin](unsupported.Name, unsupported.New(registry.Warn)),
 		{resourcequota.Name, newQuotaPlugin},
 	}

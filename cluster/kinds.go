@@ -15,6 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/authorization"
 	"github.com/keelson-dev/keelson/registry/autoscaling"
 	"github.com/keelson-dev/keelson/registry/batch"
+	"github.com/keelson-dev/keelson/registry/certificates"
 	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/discovery"
@@ -34,9 +35,13 @@ func (c *Cluster) builtin() []registry.Kind {
 		Tokens:   core.Tokens{Issuer: c.tokens.issuer, Audiences: []string{c.tokens.url}, Annotate: audit.Annotate},
 		Services: core.Services{Networks: c.options.Services.networks(), NodePorts: c.services.ports},
 	})...)
+	authorizer := authz.Func(func(ctx context.Context, a authz.Attributes) (authz.Decision, error) {
+		return c.access.Authorize(ctx, a)
+	})
 	kinds = append(kinds, apps.Kinds()...)
 	kinds = append(kinds, autoscaling.Kinds()...)
 	kinds = append(kinds, batch.Kinds()...)
+	kinds = append(kinds, certificates.Kinds(authorizer)...)
 	kinds = append(kinds, coordination.Kinds()...)
 	kinds = append(kinds, discovery.Kinds()...)
 	kinds = append(kinds, networking.Kinds()...)
@@ -46,9 +51,7 @@ func (c *Cluster) builtin() []registry.Kind {
 	kinds = append(kinds, authentication.Kinds(authn.Func(func(r *http.Request) (*authn.Identity, error) {
 		return c.authn.Authenticate(r)
 	}), authentication.Options{Audiences: []string{c.tokens.url}})...)
-	kinds = append(kinds, authorization.Kinds(authz.Func(func(ctx context.Context, a authz.Attributes) (authz.Decision, error) {
-		return c.access.Authorize(ctx, a)
-	}), authz.RulesFunc(func(ctx context.Context, user *authn.Identity, namespace string) (authz.Rules, error) {
+	kinds = append(kinds, authorization.Kinds(authorizer, authz.RulesFunc(func(ctx context.Context, user *authn.Identity, namespace string) (authz.Rules, error) {
 		return c.access.rbac.RulesFor(ctx, user, namespace)
 	}))...)
 	kinds = append(kinds, scheduling.Kinds()...)

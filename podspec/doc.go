@@ -13,5 +13,5 @@
 //
 // What kubelets, schedulers and controllers need as well is in the packages below: restart says which containers are
 // restarted, qos which class of service a pod has, critical which pods are critical, origin which are static, features
-// which features a pod needs of a kubelet.
+// which features a pod needs of a kubelet. signername has the rules for names of signers, which other kinds share.
 package podspec

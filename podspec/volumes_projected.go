@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-dev/keelson/podspec/signername"
 )
 
 const duplicatePaths = "conflicting duplicate paths"
@@ -118,7 +118,7 @@ func (j projection) trustBundle(s *corev1.ClusterTrustBundleProjection, p *field
 		if *s.SignerName == "" {
 			j.required(p.Child("signerName"), "must be a valid signer name")
 		}
-		j.signerName(p.Child("signerName"), *s.SignerName)
+		j.add(signername.Validate(p.Child("signerName"), *s.SignerName)...)
 		j.add(metavalidation.ValidateLabelSelector(s.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, p.Child("labelSelector"))...)
 	default:
 		j.required(p, "either name or signerName must be specified")
@@ -129,34 +129,26 @@ func (j projection) trustBundle(s *corev1.ClusterTrustBundleProjection, p *field
 	j.take(s.Path, s.Path)
 }
 
-// trustBundleName validates the name of a ClusterTrustBundle; one that belongs to a signer starts with the signer's
-// name, with colons for slashes.
+// trustBundleName validates the name of a ClusterTrustBundle, which tells the signer.
 func trustBundleName(name string) []string {
 	i := strings.LastIndex(name, ":")
 	if i < 0 {
-		return apivalidation.NameIsDNSSubdomain(name, false)
+		return signername.TrustBundle("", name, false)
 	}
-	signer := strings.ReplaceAll(name[:i], ":", "/")
-	if signer == "" {
-		return []string{`ClusterTrustBundle without signer name must not have ":" in its name`}
-	}
-	if prefix := strings.ReplaceAll(signer, "/", ":") + ":"; !strings.HasPrefix(name, prefix) {
-		return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s", signer, prefix)}
-	}
-	return apivalidation.NameIsDNSSubdomain(name[i+1:], false)
+	return signername.TrustBundle(strings.ReplaceAll(name[:i], ":", "/"), name, false)
 }
 
 func (j projection) certificate(s *corev1.PodCertificateProjection, p *field.Path) {
-	j.signerName(p.Child("signerName"), s.SignerName)
+	j.add(signername.Validate(p.Child("signerName"), s.SignerName)...)
 	if s.UserAnnotations != nil {
-		j.userAnnotations(s.UserAnnotations, p.Child("userAnnotations"))
+		j.add(signername.Annotations(p.Child("userAnnotations"), s.UserAnnotations)...)
 	}
 	j.userID(p.Child("user"), s.User)
 	oneOf(&j.report, p.Child("keyType"), s.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
 	if e := s.MaxExpirationSeconds; e != nil {
 		const hour, day = 60 * 60, 24 * 60 * 60
 		longest := int32(91 * day)
-		if host, _, _ := strings.Cut(s.SignerName, "/"); strings.HasSuffix("."+host, ".kubernetes.io") {
+		if signername.Kubernetes(s.SignerName) {
 			longest = day
 		}
 		if *e < hour {
@@ -178,52 +170,5 @@ func (j projection) certificateFile(p *field.Path, path string) {
 	if path != "" {
 		j.localPath(p, path)
 		j.take(path, path)
-	}
-}
-
-func (v *validator) userAnnotations(a map[string]string, p *field.Path) {
-	for _, key := range sorted(a) {
-		v.add(validation.IsDomainPrefixedKey(p, strings.ToLower(key))...)
-	}
-	if err := apivalidation.ValidateAnnotationsSize(a); err != nil {
-		v.add(field.TooLong(p, "", apivalidation.TotalAnnotationSizeLimitB))
-	}
-}
-
-// signerName validates a name such as example.com/ca: a domain, a slash, a dotted path.
-func (v *validator) signerName(p *field.Path, name string) {
-	if !v.need(p, name) {
-		return
-	}
-	domain, path, ok := strings.Cut(name, "/")
-	if !ok || strings.Contains(path, "/") {
-		v.invalid(p, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")
-		return
-	}
-	const longestDomain = validation.DNS1123SubdomainMaxLength
-	if len(domain) > longestDomain {
-		v.add(field.TooLong(p, "", longestDomain))
-	}
-	v.signerPart(p, domain, validation.IsDNS1123Label)
-	if !strings.Contains(domain, ".") {
-		v.invalid(p, domain, "should be a domain with at least two segments separated by dots")
-	}
-	v.signerPart(p, path, validation.IsDNS1123Subdomain)
-	const longest = longestDomain + 1 + validation.DNS1123LabelMaxLength + 1 + validation.DNS1123SubdomainMaxLength
-	if len(name) > longest {
-		v.add(field.TooLong(p, "", longest))
-	}
-}
-
-// signerPart reports the first invalid label of a dotted name.
-func (v *validator) signerPart(p *field.Path, part string, check func(string) []string) {
-	for label := range strings.SplitSeq(part, ".") {
-		messages := check(label)
-		for _, msg := range messages {
-			v.invalid(p, part, fmt.Sprintf("validating label %q: %s", label, msg))
-		}
-		if len(messages) > 0 {
-			return
-		}
 	}
 }

@@ -99,7 +99,7 @@ func (d Deletion[T]) erase() Deletion[Object] {
 }
 
 func (s Subresources[T]) erase() Subresources[Object] {
-	e := Subresources[Object]{Actions: s.Actions, Connects: s.Connects}
+	e := Subresources[Object]{Actions: s.Actions, Connects: s.Connects, Resets: s.Resets}
 	if s.Views != nil {
 		e.Views = make(map[string]View[Object], len(s.Views))
 	}
@@ -107,6 +107,7 @@ func (s Subresources[T]) erase() Subresources[Object] {
 		e.Views[name] = View[Object]{
 			PrepareUpdate:  eraseUpdate(v.PrepareUpdate),
 			ValidateUpdate: eraseValidateUpdate(v.ValidateUpdate),
+			Guard:          eraseGuard(v.Guard),
 			Resets:         v.Resets,
 		}
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 // TestGuard: every write of an object passes its kind's Guard, which sees the object as it would be stored. A
-// refused object is neither stored nor shown to admission. Writes of a subresource bypass Guard.
+// refused object is neither stored nor shown to admission. Writes of a subresource bypass it and pass the Guard of
+// their view.
 func TestGuard(t *testing.T) {
 	refused := errors.New("refused")
 	kind := registry.Definition[*corev1.ConfigMap]{
@@ -34,7 +35,14 @@ func TestGuard(t *testing.T) {
 				return nil
 			},
 		},
-		Sub: registry.Subresources[*corev1.ConfigMap]{Views: map[string]registry.View[*corev1.ConfigMap]{"status": {}}},
+		Sub: registry.Subresources[*corev1.ConfigMap]{Views: map[string]registry.View[*corev1.ConfigMap]{"status": {}, "guarded": {
+			Guard: func(_ context.Context, obj, old *corev1.ConfigMap) error {
+				if obj.Data["name"] != old.Data["name"] {
+					return refused
+				}
+				return nil
+			},
+		}}},
 	}.Kind()
 	res := openKind(t, memory.New(memory.Options{}), kind, registry.Options{})
 	made := func(name string, data map[string]string) *corev1.ConfigMap {
@@ -75,17 +83,19 @@ func TestGuard(t *testing.T) {
 		write   func() error
 		refused bool
 	}{
-		"create":                 {create(registry.CreateOptions{}, made("new", all)), true},
-		"create, generated name": {create(registry.CreateOptions{}, unnamed), true},
-		"create, dry":            {create(registry.CreateOptions{DryRun: true}, made("new", all)), true},
-		"update that creates":    {update("new", all, registry.UpdateOptions{}), true},
-		"patch that creates":     {update("new", all, registry.UpdateOptions{Patch: true, Create: true}), true},
-		"update":                 {update("open", all, registry.UpdateOptions{}), true},
-		"update, dry":            {update("open", all, registry.UpdateOptions{DryRun: true}), true},
-		"patch":                  {update("open", all, registry.UpdateOptions{Patch: true}), true},
-		"by the stored object":   {update("locked", nil, registry.UpdateOptions{}), true},
-		"of a subresource":       {update("open", all, registry.UpdateOptions{View: "status", DryRun: true}), false},
-		"of nothing that counts": {update("open", map[string]string{"x": "y"}, registry.UpdateOptions{DryRun: true}), false},
+		"create":                   {create(registry.CreateOptions{}, made("new", all)), true},
+		"create, generated name":   {create(registry.CreateOptions{}, unnamed), true},
+		"create, dry":              {create(registry.CreateOptions{DryRun: true}, made("new", all)), true},
+		"update that creates":      {update("new", all, registry.UpdateOptions{}), true},
+		"patch that creates":       {update("new", all, registry.UpdateOptions{Patch: true, Create: true}), true},
+		"update":                   {update("open", all, registry.UpdateOptions{}), true},
+		"update, dry":              {update("open", all, registry.UpdateOptions{DryRun: true}), true},
+		"patch":                    {update("open", all, registry.UpdateOptions{Patch: true}), true},
+		"by the stored object":     {update("locked", nil, registry.UpdateOptions{}), true},
+		"of a subresource":         {update("open", all, registry.UpdateOptions{View: "status", DryRun: true}), false},
+		"of a guarded subresource": {update("open", nil, registry.UpdateOptions{View: "guarded", DryRun: true}), true},
+		"as its guard allows":      {update("open", map[string]string{"name": "open", "grants": "all"}, registry.UpdateOptions{View: "guarded", DryRun: true}), false},
+		"of nothing that counts":   {update("open", map[string]string{"x": "y"}, registry.UpdateOptions{DryRun: true}), false},
 	} {
 		admitted = false
 		before, err := res.List(t.Context(), registry.ListOptions{})

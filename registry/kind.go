@@ -226,6 +226,8 @@ type Subresources[T Object] struct {
 	Actions map[string]Action
 	// Connects lead to processes and ports behind an object, such as "log", "exec" and "proxy".
 	Connects map[string]Connect
+	// Resets are for the object itself what they are for a view; nil means the status, if there is a view of it.
+	Resets []string
 }
 
 // View is a subresource with the object's own type.
@@ -233,6 +235,8 @@ type View[T Object] struct {
 	// PrepareUpdate copies into obj everything of old that this view may not change.
 	PrepareUpdate  func(ctx context.Context, obj, old T)
 	ValidateUpdate func(obj, old T) field.ErrorList
+	// Guard is as that of Rules, for updates of this view, but never gets the zero T.
+	Guard func(ctx context.Context, obj, old T) error
 	// Resets names what PrepareUpdate copies, such as "spec" and "metadata.labels", so that managed fields do
 	// not make a client the owner of fields it did not change. nil means the spec for the view "status" and the
 	// status for any other.
@@ -340,6 +344,9 @@ func (k Kind) in(v *Version) Kind {
 
 // Older is a group-version in which objects may still be stored, though it is no longer served.
 type Older struct {
+	// Written has objects stored in this version and not in the kind's own, which the minor version before does not know.
+	// Their encodings must be the same but for the version.
+	Written      bool
 	GroupVersion schema.GroupVersion
 	New          func() runtime.Object // an empty object of the version
 	// ToStored converts a decoded object into an object of the kind, which may share its memory.
@@ -386,6 +393,16 @@ func NewScale[T Object](s Scale[T], obj T) *autoscalingv1.Scale {
 		Spec:   autoscalingv1.ScaleSpec{Replicas: s.Spec(obj)},
 		Status: autoscalingv1.ScaleStatus{Replicas: status, Selector: selector},
 	}
+}
+
+// StoredAs returns the type in which objects are stored.
+func (k Kind) StoredAs() schema.GroupVersionKind {
+	for _, older := range k.Older {
+		if older.Written {
+			return older.GroupVersion.WithKind(k.Names.Kind)
+		}
+	}
+	return k.GroupVersion.WithKind(k.Names.Kind)
 }
 
 // GroupResource returns the kind's resource name with its group.

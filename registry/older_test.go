@@ -25,6 +25,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/discovery"
 	"github.com/keelson-dev/keelson/registry/networking"
 	"github.com/keelson-dev/keelson/registry/policy"
+	"github.com/keelson-dev/keelson/registry/registrytest"
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/memory"
 )
@@ -106,6 +107,45 @@ func TestOlder(t *testing.T) {
 				t.Error("it does not exist")
 			})
 		}
+	}
+}
+
+// TestWritten: objects can be stored in an older version, under which they are found again, and are not written anew for it.
+func TestWritten(t *testing.T) {
+	k := registrytest.Find(t, policy.Kinds(), "poddisruptionbudgets")
+	k.Older[0].Written = true
+	k.Older[0].ToStored = func(obj runtime.Object) registry.Object {
+		old := obj.(*policyv1beta1.PodDisruptionBudget)
+		return &policyv1.PodDisruptionBudget{ObjectMeta: old.ObjectMeta, Status: policyv1.PodDisruptionBudgetStatus(old.Status)}
+	}
+	store := memory.New(memory.Options{})
+	r := startRegistry(t, store, []registry.Kind{k})
+	res, _ := r.Resource(k.GroupResource())
+	made, err := res.Create(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "x"}}, registry.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := store.Get(t.Context(), registry.Root+"poddisruptionbudgets/n/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gvk, err := codec.Type(rec.Value); err != nil || gvk != policyv1beta1.SchemeGroupVersion.WithKind("PodDisruptionBudget") || res.StoredAs() != gvk {
+		t.Errorf("stored as %v, %v", gvk, err)
+	}
+	same := func(_ context.Context, current registry.Object) (registry.Object, error) {
+		return current.DeepCopyObject().(registry.Object), nil
+	}
+	if item, _, err := res.Update(t.Context(), "n", "x", same, registry.UpdateOptions{}); err != nil || item.Revision != made.Revision {
+		t.Errorf("an update without effect: %v, %v", item, err)
+	}
+	again := startRegistry(t, store, []registry.Kind{k})
+	res, _ = again.Resource(k.GroupResource())
+	item, err := res.Get(t.Context(), "n", "x", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(made.Object, item.Object); diff != "" {
+		t.Error(diff)
 	}
 }
 

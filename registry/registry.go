@@ -235,7 +235,7 @@ func (r *Resource) item(key string, obj Object, revision int64, size int) *Item 
 
 // gvk is the type in which objects are stored.
 func (r *Resource) gvk() schema.GroupVersionKind {
-	return r.stored.GroupVersion.WithKind(r.stored.Names.Kind)
+	return r.stored.StoredAs()
 }
 
 // recordKind is the kind that stored records name.

@@ -460,8 +460,12 @@ func (r *Resource) judgeUpdate(ctx context.Context, as schema.GroupKind, obj, ol
 	if len(errs) > 0 {
 		return r.invalid(as, obj.GetName(), errs)
 	}
-	if r.Rules.Guard != nil && o.View == "" {
-		return r.Rules.Guard(ctx, obj, old)
+	guard := r.Rules.Guard
+	if o.View != "" {
+		guard = r.Sub.Views[o.View].Guard
+	}
+	if guard != nil {
+		return guard(ctx, obj, old)
 	}
 	return nil
 }

@@ -2,9 +2,6 @@ package noderestriction
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -13,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/internal/signingrequest"
 )
 
 // certificate lets a node request kubelet certificates in its own name only. The signer checks everything else.
@@ -27,7 +25,7 @@ func certificate(q request) error {
 	if s := csr.Spec.SignerName; s != certificatesv1.KubeletServingSignerName && s != certificatesv1.KubeAPIServerClientKubeletSignerName {
 		return nil
 	}
-	asked, err := parseCSR(csr.Spec.Request)
+	asked, err := signingrequest.Parse(csr.Spec.Request)
 	if err != nil {
 		return q.forbidden("unable to parse csr: %w", err)
 	}
@@ -35,14 +33,6 @@ func certificate(q request) error {
 		return q.forbidden("can only create a node CSR with CN=system:node:%s", q.node)
 	}
 	return nil
-}
-
-func parseCSR(data []byte) (*x509.CertificateRequest, error) {
-	block, _ := pem.Decode(data)
-	if block == nil || block.Type != "CERTIFICATE REQUEST" {
-		return nil, errors.New("PEM block type must be CERTIFICATE REQUEST")
-	}
-	return x509.ParseCertificateRequest(block.Bytes)
 }
 
 // podCertificate lets a node request the certificates that its pods mount (KEP-4317).

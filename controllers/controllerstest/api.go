@@ -22,6 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/apps"
 	"github.com/keelson-dev/keelson/registry/autoscaling"
 	"github.com/keelson-dev/keelson/registry/batch"
+	"github.com/keelson-dev/keelson/registry/certificates"
 	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/direct"
@@ -86,7 +87,7 @@ func New(o Options) (*API, error) {
 func kinds(services core.Services) []registry.Kind {
 	all := core.Kinds(core.Options{Services: services})
 	for _, more := range [][]registry.Kind{
-		apps.Kinds(), autoscaling.Kinds(), batch.Kinds(), coordination.Kinds(), discovery.Kinds(), networking.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(),
+		apps.Kinds(), autoscaling.Kinds(), batch.Kinds(), certificates.Kinds(nil), coordination.Kinds(), discovery.Kinds(), networking.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(),
 		storage.Kinds(),
 	} {
 		all = append(all, more...)

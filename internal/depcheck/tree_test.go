@@ -25,7 +25,7 @@ func anyone() []string { return []string{"internal/atomicfile"} }
 // tests. They are contract roots; exceptions give their reason.
 func siblings() map[string][]string {
 	return map[string][]string{
-		"admission":                      {"authn", "authz", "internal/apireference", "internal/quota"},
+		"admission":                      {"authn", "authz", "authz/signer", "internal/apireference", "internal/quota", "internal/signingrequest"},
 		"admission/internal/expressions": {"authn", "authz", "authz/selector"}, // expressions may ask who may do what
 		"admission/policy":               {"authn", "internal/jsonpatch"},
 		"admission/policy/cel":           {"authn", "authz", "authz/selector", "internal/jsonpatch"},
@@ -84,7 +84,8 @@ func siblings() map[string][]string {
 		"pki":             {},
 		"podspec":         {},
 		"registry": {"authn", "authz", "informer", "podspec", "podspec/", "storage",
-			"authz/selector", // the review kinds read selectors as requests carry them
+			"authz/selector",                          // the review kinds read selectors as requests carry them
+			"authz/signer", "internal/signingrequest", // who may sign which requests for certificates
 		},
 		"registry/batch":   {"podspec", "internal/cronschedule"}, // messages about schedules
 		"registry/custom":  {"internal/boundedyaml"},             // definitions in files
@@ -106,7 +107,7 @@ func behind() map[string][]string {
 		"admission/defaulttolerationseconds": {"admission", "authn"},
 		"admission/limitranger":              {"admission", "authn"},
 		"admission/namespacelifecycle":       {"admission", "authn"},
-		"admission/noderestriction":          {"admission", "authn", "authz", "internal/apireference"},
+		"admission/noderestriction":          {"admission", "authn", "authz", "internal/apireference", "internal/signingrequest"},
 		"admission/podsecurity":              {"admission", "authn"},
 		"admission/priority":                 {"admission", "authn"},
 		"admission/runtimeclass":             {"admission", "authn"},
@@ -140,6 +141,7 @@ func behind() map[string][]string {
 		"authz/rbac":                         {"authn", "authz"},
 		"authz/rbac/bootstrap":               {"authn", "authz", "authz/rbac", "client"},
 		"authz/selector":                     {"authn", "authz"},
+		"authz/signer":                       {"authn", "authz"},
 		"authz/superuser":                    {"authn", "authz"},
 		"client":                             {},
 		"client/discovery":                   {"client"},
@@ -182,14 +184,16 @@ func behind() map[string][]string {
 		"registry/allocation":                {"informer", "registry", "registry/codec", "registry/internal/ordered", "storage"},
 		"registry/apiregistration":           kind,
 		"registry/autoscaling":               append(kind, "podspec", "podspec/qos", "podspec/restart"),
+		"registry/certificates":              append(kind, "authn", "authz", "authz/signer", "internal/signingrequest", "podspec/signername"),
 		"registry/codec":                     {},
 		"registry/coordination":              kind,
-		"podspec":                            {"podspec/qos", "podspec/restart"},
+		"podspec":                            {"podspec/qos", "podspec/restart", "podspec/signername"},
 		"podspec/critical":                   {"podspec/origin"},
 		"podspec/features":                   {"podspec/restart"},
 		"podspec/origin":                     {},
 		"podspec/qos":                        {},
 		"podspec/restart":                    {},
+		"podspec/signername":                 {},
 		"registry/custom":                    append(kind, "registry/apiextensions", "internal/boundedyaml"),
 		"registry/discovery":                 kind,
 		"registry/internal/check":            {},
@@ -212,6 +216,12 @@ func behind() map[string][]string {
 		"storage/storagetest":                {"storage"},
 		"storage/transfer":                   {"storage", "storage/internal/bulk"},
 		"storage/wal":                        {"storage", "storage/internal/disk", "storage/internal/timeline"},
+
+		// Certificates.
+		"admission/certificateapproval":           {"admission", "authn", "authz", "authz/signer"},
+		"admission/certificatesigning":            {"admission", "authn", "authz", "authz/signer"},
+		"admission/certificatesubjectrestriction": {"admission", "authn", "internal/signingrequest"},
+		"admission/clustertrustbundleattest":      {"admission", "authn", "authz", "authz/signer"},
 	}
 }
 
@@ -286,6 +296,7 @@ func limits() map[string]int {
 		"internal/provider":              75, // definitions and unstructured objects
 		"internal/quota":                 90, // the API's types and its reading of pods' resources
 		"internal/restclient":            120,
+		"internal/signingrequest":        70,  // the types of requests
 		"internal/strategicpatch":        145, // apimachinery's reading of the tags of types
 		"internal/testserver":            220,
 		"internal/testcluster":           288,

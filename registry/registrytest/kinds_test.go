@@ -8,6 +8,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/apps"
 	"github.com/keelson-dev/keelson/registry/autoscaling"
 	"github.com/keelson-dev/keelson/registry/batch"
+	"github.com/keelson-dev/keelson/registry/certificates"
 	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/discovery"
@@ -22,7 +23,7 @@ import (
 )
 
 func builtin() []registry.Kind {
-	return slices.Concat(apps.Kinds(), autoscaling.Kinds(), batch.Kinds(), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(),
+	return slices.Concat(apps.Kinds(), autoscaling.Kinds(), batch.Kinds(), certificates.Kinds(nil), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(),
 		networking.Kinds(), node.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(), storage.Kinds(),
 		storagemigration.Kinds())
 }
@@ -72,7 +73,7 @@ func TestUpdates(t *testing.T) {
 	if want := []string{"clusterrolebindings", "clusterroles", "endpoints", "events", "leases", "limitranges", "rolebindings", "roles", "runtimeclasses", "services"}; !slices.Equal(creates, want) {
 		t.Errorf("created by update: %v, want %v", creates, want)
 	}
-	if want := []string{"leases", "runtimeclasses", "poddisruptionbudgets", "csidrivers", "csinodes", "csistoragecapacities", "volumeattachments", "storageversionmigrations"}; !slices.Equal(conditional, want) {
+	if want := []string{"clustertrustbundles", "podcertificaterequests", "leases", "runtimeclasses", "poddisruptionbudgets", "csidrivers", "csinodes", "csistoragecapacities", "volumeattachments", "storageversionmigrations"}; !slices.Equal(conditional, want) {
 		t.Errorf("updated with a version only: %v, want %v", conditional, want)
 	}
 }
@@ -128,6 +129,10 @@ func TestNames(t *testing.T) {
 		"csistoragecapacities":    "/csistoragecapacities",
 		"volumeattachments":       "/volumeattachments",
 		"volumeattributesclasses": "vac /volumeattributesclasses",
+
+		"certificatesigningrequests": "csr /certificatesigningrequests",
+		"clustertrustbundles":        "/clustertrustbundles",
+		"podcertificaterequests":     "/podcertificaterequests",
 	}
 	for _, k := range builtin() {
 		got := ""

@@ -1,0 +1,43 @@
+package certificateapproval
+
+import (
+	"context"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/authz/signer"
+)
+
+// Name is the plugin's name.
+const Name = "CertificateApproval"
+
+// Plugin is the admission plugin. Make one with New.
+type Plugin struct{ authz authz.Authorizer }
+
+var _ admission.Validator = (*Plugin)(nil)
+
+// New returns the plugin. The authorizer is usually the API server's own.
+func New(authorizer authz.Authorizer) *Plugin { return &Plugin{authorizer} }
+
+// Name implements admission.Plugin.
+func (*Plugin) Name() string { return Name }
+
+// Handles implements admission.Plugin.
+func (*Plugin) Handles(op admission.Operation) bool { return op == admission.Update }
+
+// Validate implements admission.Validator. What counts is the stored object: the new one could name another signer.
+func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
+	if r.Subresource != "approval" || r.Resource.GroupResource() != certificatesv1.Resource("certificatesigningrequests") {
+		return nil
+	}
+	old, ok := r.OldObject.(*certificatesv1.CertificateSigningRequest)
+	if !ok {
+		return admission.Forbidden(r, "expected type CertificateSigningRequest, got: %T", r.OldObject)
+	}
+	if name := old.Spec.SignerName; !signer.Allowed(ctx, p.authz, r.User, signer.Approve, name) {
+		return admission.Forbidden(r, "user not permitted to approve requests with signerName %q", name)
+	}
+	return nil
+}
