@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/admission/serviceaccount"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/pki"
 )
 
 // TestDisable leaves out one component after the other: its work is not done, and the rest still works.
@@ -44,11 +45,22 @@ func TestDisable(t *testing.T) {
 		"ephemeral-volume-controller":              withoutEphemeralVolume,
 
 		"volumeattributesclass-protection-controller": withoutClassProtection,
+
+		"certificatesigningrequest-signing-controller":                   withoutCSRSigning,
+		"certificatesigningrequest-approving-controller":                 withoutCSRApproving,
+		"certificatesigningrequest-cleaner-controller":                   withoutCSRCleaner,
+		"podcertificaterequest-cleaner-controller":                       withoutPodCertificateRequestCleaner,
+		"kube-apiserver-serving-clustertrustbundle-publisher-controller": withoutClusterTrustBundlePublisher,
+	}
+	authority, err := pki.New("kubernetes")
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, name := range component.Names(cluster.DefaultComponents()) {
 		t.Run(name, func(t *testing.T) {
 			o := nodes(2)
 			o.Disable = []string{name}
+			o.Server.RootCA, o.Server.Signer = authority.PEM(), authority
 			inBubble(t, o, func(t *testing.T, w *world) {
 				_, err := w.cs.CoreV1().Services("default").Create(w.ctx, serviceOf("web"), metav1.CreateOptions{})
 				w.check(err)

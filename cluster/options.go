@@ -97,6 +97,9 @@ type Server struct {
 	// ClientCA is the PEM of the authority with which Options.Authenticators verify clients' certificates. It is
 	// published in kube-system, for servers that delegate authentication to this one.
 	ClientCA []byte
+	// Signer, if set, is an authority with its key, with which certificatesigningrequest-signing-controller signs approved
+	// requests for certificates: that of ClientCA, usually. pki.Authority is one.
+	Signer component.Signer
 	// FrontProxy, if set, lets proxies, such as the aggregator of another cluster, say whose requests they forward. Their
 	// certificates are tried before Options.Authenticators. It is published beside ClientCA.
 	FrontProxy *FrontProxy

@@ -2,9 +2,12 @@ package component
 
 import (
 	"context"
+	"crypto"
+	"crypto/x509"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -19,6 +22,16 @@ type Cluster struct {
 	Changed func() <-chan struct{}
 	// RootCA is the PEM of the authority with which pods verify the API server; empty if there is none.
 	RootCA []byte
+	// Signer is the authority that signs certificates of users and kubelets, with its key; nil if there is none.
+	Signer Signer
+}
+
+// Signer is a certificate authority with its key. Implementations are safe for concurrent use.
+type Signer interface {
+	// NotAfter is when the authority's own certificate expires.
+	NotAfter() time.Time
+	// Sign returns the PEM of a certificate of a public key, made from the template except for its serial number.
+	Sign(template *x509.Certificate, key crypto.PublicKey) ([]byte, error)
 }
 
 // Resource is a resource that the API server stores.

@@ -2,7 +2,7 @@
 // feeds it keys. Package lifecycle runs many side by side.
 //
 // The controllers themselves are in the packages below, one each, under upstream's names: apiservice, clusterroleaggregation,
-// cronjob, customresourcedefinition, daemonset, deployment, disruption, endpoints, endpointslice, endpointslicemirroring, ephemeral,
+// clustertrustbundlepublisher, csrapproving, csrcleaner, csrsigning, podcertificaterequestcleaner, cronjob, customresourcedefinition, daemonset, deployment, disruption, endpoints, endpointslice, endpointslicemirroring, ephemeral,
 // garbagecollector, job, namespace, nodelifecycle, podgc, replicaset, replicationcontroller, resourcequota, rootca,
 // serviceaccount, tainteviction, ttl, vacprotection,
 // validatingadmissionpolicystatus.

@@ -155,6 +155,16 @@ func (a *Authority) Issue(s Subject, life time.Duration) (Pair, error) {
 	return Pair{Certificate: cert, Key: key}, err
 }
 
+// NotAfter is when the authority's own certificate expires.
+func (a *Authority) NotAfter() time.Time { return a.cert.NotAfter }
+
+// Sign returns the PEM of a certificate of somebody else's public key, made from a template except for its serial number. What
+// the template says is the caller's responsibility.
+func (a *Authority) Sign(template *x509.Certificate, key crypto.PublicKey) ([]byte, error) {
+	own := *template
+	return sign(&own, key, a.cert, a.key)
+}
+
 // Keep returns the certificate that the directory holds under name. It issues and stores a new one if there is none, if
 // less than a third of its life is left, or if it has another subject or authority.
 func (a *Authority) Keep(name string, s Subject, life time.Duration) (Pair, error) {

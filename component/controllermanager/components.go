@@ -32,6 +32,11 @@ func Components() []component.Component {
 		{Name: "ephemeral-volume-controller", Source: "ephemeral_volume", Identity: account("ephemeral-volume-controller"), New: newEphemeral},
 		{Name: "volumeattributesclass-protection-controller", Identity: account("volumeattributesclass-protection-controller"), New: newVACProtection},
 		{Name: "resourcequota-controller", Identity: account("resourcequota-controller"), New: newResourceQuota},
+		{Name: "certificatesigningrequest-signing-controller", Identity: account("certificate-controller"), New: newCSRSigning},
+		{Name: "certificatesigningrequest-approving-controller", Identity: account("certificate-controller"), New: newCSRApproving},
+		{Name: "certificatesigningrequest-cleaner-controller", Identity: account("certificate-controller"), New: newCSRCleaner},
+		{Name: "podcertificaterequest-cleaner-controller", Identity: account("podcertificaterequestcleaner"), New: newPodCertificateRequestCleaner},
+		{Name: "kube-apiserver-serving-clustertrustbundle-publisher-controller", Identity: account("kube-apiserver-serving-clustertrustbundle-publisher"), New: newClusterTrustBundlePublisher},
 	}
 	for i := range all {
 		all[i].Program = program

@@ -31,6 +31,8 @@ type Options struct {
 	Lease *Lease
 	// RootCA is the PEM of the authority with which pods verify the API server.
 	RootCA []byte
+	// Signer is the authority that signs certificates of users and kubelets; nil signs none.
+	Signer component.Signer
 	// Pace controls when components act. Its zero value is upstream's behaviour.
 	Pace   component.Pace
 	Logger *slog.Logger
@@ -116,7 +118,7 @@ func (m *Manager) lead(ctx context.Context) error {
 	host := &component.Host{
 		Connect: m.connect, Pace: &pace, Logger: m.log,
 		Informers: component.NewInformers(&feed{m.config, m.scheme, known.known}, informer.Options{Logger: m.log}),
-		Cluster:   component.Cluster{Resources: known.resources, Changed: known.next, RootCA: m.options.RootCA},
+		Cluster:   component.Cluster{Resources: known.resources, Changed: known.next, RootCA: m.options.RootCA, Signer: m.options.Signer},
 	}
 	known.drop = host.Informers.Drop
 	runs := []lifecycle.Runnable{host.Informers, lifecycle.Func(known.run)}

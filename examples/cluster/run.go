@@ -98,7 +98,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 	if err := s.aggregate(&o); err != nil {
 		return err
 	}
-	o.Server.RootCA, o.Server.TokenIssuer = roots, s.foreign.issuer
+	o.Server.RootCA, o.Server.TokenIssuer, o.Server.Signer = roots, s.foreign.issuer, authority
 	if o.Server.ClientCA, err = s.foreign.clientRoots(authority); err != nil {
 		return err
 	}

@@ -50,7 +50,8 @@ func siblings() map[string][]string {
 		"conformance":                 {everything},
 		"controllers": {"client", "events", "informer", "lifecycle", "internal/pause", "internal/quota", "podspec/restart",
 			"internal/cronschedule", // of CronJobs
-			"authz/rbac",            // clusterroleaggregation merges rules as the evaluator reads them
+			"internal/signingrequest",
+			"authz/rbac", // clusterroleaggregation merges rules as the evaluator reads them
 		},
 		"controllers/controllerstest": {"client", "client/faults", "events", "informer", "informer/lag", "lifecycle", "registry", "registry/", "storage/memory"},
 		"cri":                         {},
@@ -222,6 +223,8 @@ func behind() map[string][]string {
 		"admission/certificatesigning":            {"admission", "authn", "authz", "authz/signer"},
 		"admission/certificatesubjectrestriction": {"admission", "authn", "internal/signingrequest"},
 		"admission/clustertrustbundleattest":      {"admission", "authn", "authz", "authz/signer"},
+		"controllers/csrapproving":                {"client", "controllers", "controllers/internal/csr", "informer", "internal/signingrequest", "lifecycle"},
+		"controllers/csrsigning":                  {"client", "controllers", "controllers/internal/csr", "informer", "internal/signingrequest", "lifecycle"},
 	}
 }
 
