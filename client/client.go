@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"net/url"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -57,6 +58,12 @@ type Patcher interface {
 // Deleter deletes an object, or a collection when the target has no name.
 type Deleter interface {
 	Delete(ctx context.Context, t Target, options metav1.DeleteOptions) error
+}
+
+// Querier reads what the server has at an absolute path, such as "/apis", past every cache: what is no object, such as
+// discovery documents. The answer is JSON. It is an optional part of a Client.
+type Querier interface {
+	Query(ctx context.Context, path string, query url.Values) ([]byte, error)
 }
 
 // Client is access to an API server as one identity. Implementations are safe for concurrent

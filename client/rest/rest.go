@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"encoding/json"
+	"net/url"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +20,10 @@ type Client struct {
 	clients *restclient.Clients
 }
 
-var _ client.Client = (*Client)(nil)
+var (
+	_ client.Client  = (*Client)(nil)
+	_ client.Querier = (*Client)(nil)
+)
 
 // New makes a client of the server that config leads to. The scheme knows the Go types of what
 // is sent and received, such as k8s.io/client-go/kubernetes/scheme.Scheme; objects of kinds it
@@ -113,6 +117,25 @@ func (c *Client) Delete(ctx context.Context, t client.Target, options metav1.Del
 		return err
 	}
 	return r.SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Error()
+}
+
+// Query implements client.Querier.
+func (c *Client) Query(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	cl, err := c.clients.For(schema.GroupVersion{Version: "v1"})
+	if err != nil {
+		return nil, err
+	}
+	r := cl.Get().AbsPath(path).SetHeader("Accept", runtime.ContentTypeJSON)
+	for name, values := range query {
+		for _, value := range values {
+			r.Param(name, value)
+		}
+	}
+	result := r.Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	return result.Raw()
 }
 
 // request starts a request for the target with the options in its query.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
 	"testing"
@@ -265,5 +266,24 @@ func TestBadConfig(t *testing.T) {
 		if _, err := rest.New(config, scheme.Scheme); err == nil {
 			t.Errorf("bad %s was taken", name)
 		}
+	}
+}
+
+// TestQuery: a path is read as JSON, whatever objects travel in, and refusals are errors of the API.
+func TestQuery(t *testing.T) {
+	for _, media := range []string{"", runtime.ContentTypeProtobuf} {
+		c, got := serve(t, media, http.StatusAccepted, pod())
+		data, err := c.Query(t.Context(), "/apis/a/v1/pods/*/b", url.Values{"x": {"1", "2"}})
+		var answer corev1.Pod
+		if err != nil || json.Unmarshal(data, &answer) != nil || answer.Name != "p" {
+			t.Errorf("%q: %s %v", media, data, err)
+		}
+		if got.method != "GET" || got.url != "http://in.process/apis/a/v1/pods/*/b?x=1&x=2" || got.accept != "application/json" {
+			t.Errorf("%q: asked %+v", media, got)
+		}
+	}
+	c, _ := serve(t, "", http.StatusForbidden, &apierrors.NewForbidden(schema.GroupResource{}, "", nil).ErrStatus)
+	if _, err := c.Query(t.Context(), "/x", nil); !apierrors.IsForbidden(err) {
+		t.Errorf("refused with %v", err)
 	}
 }

@@ -31,6 +31,7 @@ func Components() []component.Component {
 		{Name: "ttl-controller", Identity: account("ttl-controller"), New: newTTL},
 		{Name: "ephemeral-volume-controller", Source: "ephemeral_volume", Identity: account("ephemeral-volume-controller"), New: newEphemeral},
 		{Name: "volumeattributesclass-protection-controller", Identity: account("volumeattributesclass-protection-controller"), New: newVACProtection},
+		{Name: "horizontal-pod-autoscaler-controller", Source: "horizontal-pod-autoscaler", Identity: account("horizontal-pod-autoscaler"), New: newHorizontalPodAutoscaler},
 		{Name: "resourcequota-controller", Identity: account("resourcequota-controller"), New: newResourceQuota},
 		{Name: "certificatesigningrequest-signing-controller", Identity: account("certificate-controller"), New: newCSRSigning},
 		{Name: "certificatesigningrequest-approving-controller", Identity: account("certificate-controller"), New: newCSRApproving},

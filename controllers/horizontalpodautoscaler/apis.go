@@ -1,0 +1,247 @@
+package horizontalpodautoscaler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/client"
+)
+
+// APIs is a Metrics that asks the APIs metrics.k8s.io/v1beta1, custom.metrics.k8s.io/v1beta2 or v1beta1, and
+// external.metrics.k8s.io/v1beta1. Make one with NewAPIs.
+type APIs struct {
+	client APIClient
+	served func(context.Context, schema.GroupKind) []schema.GroupVersionResource
+
+	mu      sync.Mutex
+	version string // of custom.metrics.k8s.io
+	asked   time.Time
+}
+
+var _ Metrics = (*APIs)(nil)
+
+// APIClient is what APIs needs of the server.
+type APIClient interface {
+	client.Lister
+	client.Querier
+}
+
+// NewAPIs makes an APIs. served returns the resources of a kind, the best first, to name objects that metrics describe.
+func NewAPIs(c APIClient, served func(context.Context, schema.GroupKind) []schema.GroupVersionResource) *APIs {
+	return &APIs{client: c, served: served}
+}
+
+// podMetrics is the part of metrics.k8s.io/v1beta1.PodMetrics that matters here.
+type podMetrics struct {
+	Metadata   struct{ Name string }
+	Timestamp  metav1.Time
+	Window     metav1.Duration
+	Containers []struct {
+		Name  string
+		Usage corev1.ResourceList
+	}
+}
+
+// Resource implements Metrics.
+func (a *APIs) Resource(ctx context.Context, namespace string, pods labels.Selector, r Resource) (map[string]Sample, error) {
+	var list struct{ Items []podMetrics }
+	err := a.list(ctx, client.Target{
+		Resource: schema.GroupVersionResource{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods"}, Namespace: namespace,
+	}, pods, &list)
+	if err != nil {
+		return nil, fmt.Errorf("unable to fetch metrics from resource metrics API: %w", err)
+	}
+	if len(list.Items) == 0 {
+		return nil, errors.New("no metrics returned from resource metrics API")
+	}
+	out := make(map[string]Sample, len(list.Items))
+	for i := range list.Items {
+		if sample, ok := list.Items[i].sample(r); ok {
+			out[list.Items[i].Metadata.Name] = sample
+		}
+	}
+	return out, nil
+}
+
+// sample returns what a container uses, or all of them if that is known.
+func (m *podMetrics) sample(r Resource) (Sample, bool) {
+	out, found := Sample{At: m.Timestamp.Time, Window: m.Window.Duration}, false
+	for _, c := range m.Containers {
+		if r.Container != "" && c.Name != r.Container {
+			continue
+		}
+		q, known := c.Usage[r.Name]
+		if !known {
+			return Sample{}, false
+		}
+		found = true
+		out.Value += q.MilliValue()
+		if r.Container != "" {
+			break
+		}
+	}
+	return out, found
+}
+
+// customMetric is the part of a MetricValue of custom.metrics.k8s.io that matters here, in either version.
+type customMetric struct {
+	DescribedObject struct{ Name string }
+	Timestamp       metav1.Time
+	Window          *int64 // v1beta1
+	WindowSeconds   *int64 // v1beta2
+	Value           resource.Quantity
+}
+
+// Pods implements Metrics.
+func (a *APIs) Pods(ctx context.Context, namespace string, pods labels.Selector, m Metric) (map[string]Sample, error) {
+	query := url.Values{}
+	set(query, "labelSelector", pods)
+	items, err := a.custom(ctx, "namespaces/"+namespace+"/pods/*/"+m.Name, query, m)
+	if err != nil {
+		return nil, err
+	}
+	if len(items) == 0 {
+		return nil, errors.New("no metrics returned from custom metrics API")
+	}
+	out := make(map[string]Sample, len(items))
+	for _, item := range items {
+		s := Sample{Value: item.Value.MilliValue(), At: item.Timestamp.Time, Window: time.Minute}
+		for _, n := range []*int64{item.Window, item.WindowSeconds} {
+			if n != nil {
+				s.Window = time.Duration(*n) * time.Second
+			}
+		}
+		out[item.DescribedObject.Name] = s
+	}
+	return out, nil
+}
+
+// Object implements Metrics.
+func (a *APIs) Object(ctx context.Context, namespace string, object autoscalingv2.CrossVersionObjectReference, m Metric) (int64, error) {
+	kind := schema.FromAPIVersionAndKind(object.APIVersion, object.Kind).GroupKind()
+	path := "namespaces/" + namespace + "/metrics/" + m.Name
+	if kind != (schema.GroupKind{Kind: "Namespace"}) {
+		served := a.served(ctx, kind)
+		if len(served) == 0 {
+			return 0, fmt.Errorf("unable to fetch metrics from custom metrics API: unable to map kind %s to resource: %w",
+				kind.String(), &meta.NoKindMatchError{GroupKind: kind})
+		}
+		path = "namespaces/" + namespace + "/" + served[0].GroupResource().String() + "/" + object.Name + "/" + m.Name
+	}
+	items, err := a.custom(ctx, path, url.Values{}, m)
+	if err != nil {
+		return 0, err
+	}
+	if len(items) != 1 {
+		return 0, fmt.Errorf("unable to fetch metrics from custom metrics API: "+
+			"the custom metrics API server returned %d results when we asked for exactly one", len(items))
+	}
+	return items[0].Value.MilliValue(), nil
+}
+
+// External implements Metrics.
+func (a *APIs) External(ctx context.Context, namespace string, m Metric) ([]int64, error) {
+	var list struct {
+		Items []struct{ Value resource.Quantity }
+	}
+	err := a.list(ctx, client.Target{
+		Resource:  schema.GroupVersionResource{Group: "external.metrics.k8s.io", Version: "v1beta1", Resource: m.Name},
+		Namespace: namespace,
+	}, m.Selector, &list)
+	if err != nil {
+		return nil, fmt.Errorf("unable to fetch metrics from external metrics API: %w", err)
+	}
+	if len(list.Items) == 0 {
+		return nil, errors.New("no metrics returned from external metrics API")
+	}
+	out := make([]int64, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, list.Items[i].Value.MilliValue())
+	}
+	return out, nil
+}
+
+// list lists what need not have a Go type here.
+func (a *APIs) list(ctx context.Context, t client.Target, selector labels.Selector, into any) error {
+	obj, err := a.client.List(ctx, t, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(obj)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+// custom asks custom.metrics.k8s.io for a path.
+func (a *APIs) custom(ctx context.Context, path string, query url.Values, m Metric) ([]customMetric, error) {
+	var list struct{ Items []customMetric }
+	version, err := a.customVersion(ctx)
+	if err == nil {
+		set(query, "metricLabelSelector", m.Selector)
+		err = a.query(ctx, "/apis/"+version+"/"+path, query, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("unable to fetch metrics from custom metrics API: %w", err)
+	}
+	return list.Items, nil
+}
+
+// set sets a parameter unless it selects all.
+func set(query url.Values, name string, selector labels.Selector) {
+	if text := selector.String(); text != "" {
+		query.Set(name, text)
+	}
+}
+
+func (a *APIs) query(ctx context.Context, path string, query url.Values, into any) error {
+	data, err := a.client.Query(ctx, path, query)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+// versionAge is how long the version of custom.metrics.k8s.io is taken to stay the same.
+const versionAge = 15 * time.Second
+
+// customVersion returns the group-version of custom.metrics.k8s.io to ask: what the server prefers, if it is known here.
+func (a *APIs) customVersion(ctx context.Context) (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.version != "" && time.Since(a.asked) < versionAge {
+		return a.version, nil
+	}
+	const group = "custom.metrics.k8s.io"
+	var all metav1.APIGroupList
+	if err := a.query(ctx, "/apis", nil, &all); err != nil {
+		return "", err
+	}
+	at := slices.IndexFunc(all.Groups, func(g metav1.APIGroup) bool { return g.Name == group })
+	if at < 0 {
+		return "", fmt.Errorf("no custom metrics API (%s) registered", group)
+	}
+	g := &all.Groups[at]
+	for _, v := range append([]metav1.GroupVersionForDiscovery{g.PreferredVersion}, g.Versions...) {
+		if v.GroupVersion == group+"/v1beta1" || v.GroupVersion == group+"/v1beta2" {
+			a.version, a.asked = v.GroupVersion, time.Now()
+			return a.version, nil
+		}
+	}
+	return "", errors.New("no known available metric versions found")
+}

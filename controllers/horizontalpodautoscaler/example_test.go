@@ -1,0 +1,72 @@
+package horizontalpodautoscaler_test
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/client/faults"
+	"github.com/keelson-dev/keelson/controllers"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
+	"github.com/keelson-dev/keelson/controllers/horizontalpodautoscaler"
+	"github.com/keelson-dev/keelson/events"
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/lifecycle"
+)
+
+// The controller reads from informers and writes through a client; here both are an API in memory, and the length of a queue
+// asks for three replicas. It ends when it has scaled.
+func Example() {
+	ctx, stop := context.WithCancel(context.Background())
+	labels := map[string]string{"app": "worker"}
+	worker := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "worker"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "worker"}}},
+			},
+		},
+	}
+	scaler := &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "worker"},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "worker"},
+			MaxReplicas:    10,
+			Metrics:        []autoscalingv2.MetricSpec{external(average("30"))},
+		},
+	}
+	api, err := controllerstest.New(controllerstest.Options{Objects: []informer.Object{worker, scaler}, Before: func(r faults.Request) error {
+		if scale, ok := r.Object.(*autoscalingv1.Scale); ok {
+			fmt.Println(r, "to", scale.Spec.Replicas)
+			stop()
+		}
+		return nil
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	in := horizontalpodautoscaler.Sources{
+		Autoscalers: informer.New(controllerstest.Source[*autoscalingv2.HorizontalPodAutoscaler](api, autoscalers), informer.Options{}),
+		Pods:        informer.New(controllerstest.Source[*corev1.Pod](api, controllerstest.Pods()), informer.Options{}),
+	}
+	queue := &scripted{series: []int64{85_000}} // 85, in thousandths
+	c := horizontalpodautoscaler.New(in, api, queue, events.Discard(), horizontalpodautoscaler.Options{
+		Served: func(context.Context, schema.GroupKind) []schema.GroupVersionResource {
+			return []schema.GroupVersionResource{appsv1.SchemeGroupVersion.WithResource("deployments")}
+		},
+	})
+	if err := lifecycle.Group(api, in.Autoscalers, in.Pods, controllers.NewLoop(c, controllers.Options{})).Run(ctx); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// update deployments/scale ns/worker to 3
+}
