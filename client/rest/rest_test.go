@@ -278,7 +278,7 @@ func TestQuery(t *testing.T) {
 		if err != nil || json.Unmarshal(data, &answer) != nil || answer.Name != "p" {
 			t.Errorf("%q: %s %v", media, data, err)
 		}
-		if got.method != "GET" || got.url != "http://in.process/apis/a/v1/pods/*/b?x=1&x=2" || got.accept != "application/json" {
+		if got.method != "GET" || got.url != "http://in.process/apis/a/v1/pods/%2A/b?x=1&x=2" || got.accept != "application/json" {
 			t.Errorf("%q: asked %+v", media, got)
 		}
 	}

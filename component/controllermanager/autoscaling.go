@@ -42,18 +42,17 @@ func servedAs(c component.Cluster) func(context.Context, schema.GroupKind) []sch
 	}
 }
 
-// queries returns a client with the optional part client.Querier, which fails if it has none.
-func queries(c client.Client) horizontalpodautoscaler.APIClient {
-	if q, ok := c.(horizontalpodautoscaler.APIClient); ok {
+// queries returns the optional part of a client, or one that fails.
+func queries(c client.Client) client.Querier {
+	if q, ok := c.(client.Querier); ok {
 		return q
 	}
-	return listsOnly{c}
+	return noQueries{}
 }
 
-// listsOnly is a client that cannot query.
-type listsOnly struct{ client.Lister }
+type noQueries struct{}
 
 // Query implements client.Querier.
-func (listsOnly) Query(_ context.Context, path string, _ url.Values) ([]byte, error) {
+func (noQueries) Query(_ context.Context, path string, _ url.Values) ([]byte, error) {
 	return nil, fmt.Errorf("reading %s: %w", path, errors.ErrUnsupported)
 }

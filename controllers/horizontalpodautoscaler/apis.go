@@ -12,6 +12,7 @@ import (
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,7 +25,7 @@ import (
 // APIs is a Metrics that asks the APIs metrics.k8s.io/v1beta1, custom.metrics.k8s.io/v1beta2 or v1beta1, and
 // external.metrics.k8s.io/v1beta1. Make one with NewAPIs.
 type APIs struct {
-	client APIClient
+	client client.Querier
 	served func(context.Context, schema.GroupKind) []schema.GroupVersionResource
 
 	mu      sync.Mutex
@@ -34,14 +35,8 @@ type APIs struct {
 
 var _ Metrics = (*APIs)(nil)
 
-// APIClient is what APIs needs of the server.
-type APIClient interface {
-	client.Lister
-	client.Querier
-}
-
 // NewAPIs makes an APIs. served returns the resources of a kind, the best first, to name objects that metrics describe.
-func NewAPIs(c APIClient, served func(context.Context, schema.GroupKind) []schema.GroupVersionResource) *APIs {
+func NewAPIs(c client.Querier, served func(context.Context, schema.GroupKind) []schema.GroupVersionResource) *APIs {
 	return &APIs{client: c, served: served}
 }
 
@@ -59,9 +54,9 @@ type podMetrics struct {
 // Resource implements Metrics.
 func (a *APIs) Resource(ctx context.Context, namespace string, pods labels.Selector, r Resource) (map[string]Sample, error) {
 	var list struct{ Items []podMetrics }
-	err := a.list(ctx, client.Target{
-		Resource: schema.GroupVersionResource{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods"}, Namespace: namespace,
-	}, pods, &list)
+	err := a.query(ctx, request{
+		path: "/apis/metrics.k8s.io/v1beta1/namespaces/" + namespace + "/pods", labels: pods, what: "pods.metrics.k8s.io",
+	}, &list)
 	if err != nil {
 		return nil, fmt.Errorf("unable to fetch metrics from resource metrics API: %w", err)
 	}
@@ -108,9 +103,7 @@ type customMetric struct {
 
 // Pods implements Metrics.
 func (a *APIs) Pods(ctx context.Context, namespace string, pods labels.Selector, m Metric) (map[string]Sample, error) {
-	query := url.Values{}
-	set(query, "labelSelector", pods)
-	items, err := a.custom(ctx, "namespaces/"+namespace+"/pods/*/"+m.Name, query, m)
+	items, err := a.custom(ctx, request{path: "namespaces/" + namespace + "/pods/*/" + m.Name, labels: pods, series: m.Selector, what: "pods.custom.metrics.k8s.io *"})
 	if err != nil {
 		return nil, err
 	}
@@ -133,16 +126,18 @@ func (a *APIs) Pods(ctx context.Context, namespace string, pods labels.Selector,
 // Object implements Metrics.
 func (a *APIs) Object(ctx context.Context, namespace string, object autoscalingv2.CrossVersionObjectReference, m Metric) (int64, error) {
 	kind := schema.FromAPIVersionAndKind(object.APIVersion, object.Kind).GroupKind()
-	path := "namespaces/" + namespace + "/metrics/" + m.Name
+	r := request{path: "namespaces/" + namespace + "/metrics/" + m.Name, series: m.Selector, what: "metrics.custom.metrics.k8s.io " + m.Name}
 	if kind != (schema.GroupKind{Kind: "Namespace"}) {
 		served := a.served(ctx, kind)
 		if len(served) == 0 {
 			return 0, fmt.Errorf("unable to fetch metrics from custom metrics API: unable to map kind %s to resource: %w",
 				kind.String(), &meta.NoKindMatchError{GroupKind: kind})
 		}
-		path = "namespaces/" + namespace + "/" + served[0].GroupResource().String() + "/" + object.Name + "/" + m.Name
+		resource := served[0].GroupResource().String()
+		r.path = "namespaces/" + namespace + "/" + resource + "/" + object.Name + "/" + m.Name
+		r.what = resource + ".custom.metrics.k8s.io " + object.Name
 	}
-	items, err := a.custom(ctx, path, url.Values{}, m)
+	items, err := a.custom(ctx, r)
 	if err != nil {
 		return 0, err
 	}
@@ -158,10 +153,10 @@ func (a *APIs) External(ctx context.Context, namespace string, m Metric) ([]int6
 	var list struct {
 		Items []struct{ Value resource.Quantity }
 	}
-	err := a.list(ctx, client.Target{
-		Resource:  schema.GroupVersionResource{Group: "external.metrics.k8s.io", Version: "v1beta1", Resource: m.Name},
-		Namespace: namespace,
-	}, m.Selector, &list)
+	err := a.query(ctx, request{
+		path:   "/apis/external.metrics.k8s.io/v1beta1/namespaces/" + namespace + "/" + m.Name,
+		labels: m.Selector, what: m.Name + ".external.metrics.k8s.io",
+	}, &list)
 	if err != nil {
 		return nil, fmt.Errorf("unable to fetch metrics from external metrics API: %w", err)
 	}
@@ -175,26 +170,20 @@ func (a *APIs) External(ctx context.Context, namespace string, m Metric) ([]int6
 	return out, nil
 }
 
-// list lists what need not have a Go type here.
-func (a *APIs) list(ctx context.Context, t client.Target, selector labels.Selector, into any) error {
-	obj, err := a.client.List(ctx, t, metav1.ListOptions{LabelSelector: selector.String()})
-	if err != nil {
-		return err
-	}
-	data, err := json.Marshal(obj)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(data, into)
+// request is what a server is asked.
+type request struct {
+	path           string
+	labels, series labels.Selector // nil is none
+	what           string          // for errors that the server does not explain
 }
 
-// custom asks custom.metrics.k8s.io for a path.
-func (a *APIs) custom(ctx context.Context, path string, query url.Values, m Metric) ([]customMetric, error) {
+// custom asks custom.metrics.k8s.io for a path below its version.
+func (a *APIs) custom(ctx context.Context, r request) ([]customMetric, error) {
 	var list struct{ Items []customMetric }
 	version, err := a.customVersion(ctx)
 	if err == nil {
-		set(query, "metricLabelSelector", m.Selector)
-		err = a.query(ctx, "/apis/"+version+"/"+path, query, &list)
+		r.path = "/apis/" + version + "/" + r.path
+		err = a.query(ctx, r, &list)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("unable to fetch metrics from custom metrics API: %w", err)
@@ -202,19 +191,29 @@ func (a *APIs) custom(ctx context.Context, path string, query url.Values, m Metr
 	return list.Items, nil
 }
 
-// set sets a parameter unless it selects all.
-func set(query url.Values, name string, selector labels.Selector) {
-	if text := selector.String(); text != "" {
-		query.Set(name, text)
+func (a *APIs) query(ctx context.Context, r request, into any) error {
+	query := url.Values{}
+	for name, selector := range map[string]labels.Selector{"labelSelector": r.labels, "metricLabelSelector": r.series} {
+		if selector != nil && selector.String() != "" {
+			query.Set(name, selector.String())
+		}
 	}
-}
-
-func (a *APIs) query(ctx context.Context, path string, query url.Values, into any) error {
-	data, err := a.client.Query(ctx, path, query)
+	data, err := a.client.Query(ctx, r.path, query)
 	if err != nil {
-		return err
+		return explained(err, r.what)
 	}
 	return json.Unmarshal(data, into)
+}
+
+// explained adds what was asked for to an error that does not come from an API, as clients do that know it.
+func explained(err error, what string) error {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || what == "" || !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		return err
+	}
+	out := &apierrors.StatusError{ErrStatus: *status.ErrStatus.DeepCopy()}
+	out.ErrStatus.Message += fmt.Sprintf(" (get %s)", what)
+	return out
 }
 
 // versionAge is how long the version of custom.metrics.k8s.io is taken to stay the same.
@@ -229,7 +228,7 @@ func (a *APIs) customVersion(ctx context.Context) (string, error) {
 	}
 	const group = "custom.metrics.k8s.io"
 	var all metav1.APIGroupList
-	if err := a.query(ctx, "/apis", nil, &all); err != nil {
+	if err := a.query(ctx, request{path: "/apis"}, &all); err != nil {
 		return "", err
 	}
 	at := slices.IndexFunc(all.Groups, func(g metav1.APIGroup) bool { return g.Name == group })

@@ -10,13 +10,10 @@ import (
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers/horizontalpodautoscaler"
 )
 
@@ -35,17 +32,6 @@ func (a *answers) Query(_ context.Context, path string, query url.Values) ([]byt
 		return []byte(data), nil
 	}
 	return nil, errors.New("not found")
-}
-
-func (a *answers) List(_ context.Context, t client.Target, o metav1.ListOptions) (runtime.Object, error) {
-	path := "/apis/" + t.Resource.GroupVersion().String() + "/namespaces/" + t.Namespace + "/" + t.Resource.Resource + "?" + o.LabelSelector
-	a.asked = append(a.asked, path)
-	data, ok := a.json[path]
-	if !ok {
-		return nil, errors.New("not found")
-	}
-	list := &unstructured.UnstructuredList{}
-	return list, list.UnmarshalJSON([]byte(data))
 }
 
 func newAPIs(json map[string]string) (*horizontalpodautoscaler.APIs, *answers) {
@@ -69,7 +55,7 @@ func wantError(t *testing.T, err error, want string) {
 }
 
 func TestResourceMetrics(t *testing.T) {
-	const path = "/apis/metrics.k8s.io/v1beta1/namespaces/ns/pods?app=web"
+	const path = "/apis/metrics.k8s.io/v1beta1/namespaces/ns/pods?labelSelector=app%3Dweb"
 	selector := labels.SelectorFromSet(labels.Set{"app": "web"})
 	m, _ := newAPIs(map[string]string{path: `{"kind":"PodMetricsList","apiVersion":"metrics.k8s.io/v1beta1","items":[
 		{"metadata":{"name":"a"},"timestamp":"2020-01-02T03:04:05Z","window":"10s","containers":[{"name":"x","usage":{"cpu":"100m","memory":"1Ki"}},{"name":"y","usage":{"cpu":"1n"}}]},
@@ -98,7 +84,7 @@ func TestResourceMetrics(t *testing.T) {
 }
 
 func TestExternalMetrics(t *testing.T) {
-	const path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/ns/queue?q=1"
+	const path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/ns/queue?labelSelector=q%3D1"
 	m, _ := newAPIs(map[string]string{path: `{"kind":"L","apiVersion":"external.metrics.k8s.io/v1beta1","items":[{"value":"5"},{"value":"7m"}]}`})
 	queue := horizontalpodautoscaler.Metric{Name: "queue", Selector: labels.SelectorFromSet(labels.Set{"q": "1"})}
 	got, err := m.External(t.Context(), "ns", queue)
@@ -203,4 +189,39 @@ func testCustomMetricsVersions(t *testing.T) {
 	delete(asked.json, "/apis")
 	_, err = ask(m)
 	wantError(t, err, "unable to fetch metrics from custom metrics API: not found")
+}
+
+// unserved answers as a server that has none of the APIs, or whose API does not answer.
+type unserved struct{ code int }
+
+func (u unserved) Query(_ context.Context, path string, _ url.Values) ([]byte, error) {
+	if path == "/apis" {
+		return []byte(groups("v1beta2", "v1beta2")), nil
+	}
+	return nil, apierrors.NewGenericServerResponse(u.code, "get", schema.GroupResource{}, "", "page not found", 0, true)
+}
+
+// TestUnserved: errors that the server does not explain say what was asked for.
+func TestUnserved(t *testing.T) {
+	m := horizontalpodautoscaler.NewAPIs(unserved{404}, func(context.Context, schema.GroupKind) []schema.GroupVersionResource {
+		return []schema.GroupVersionResource{{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"}}
+	})
+	const missing = "the server could not find the requested resource"
+	_, err := m.Resource(t.Context(), "ns", labels.Everything(), horizontalpodautoscaler.Resource{Name: "cpu"})
+	wantError(t, err, "unable to fetch metrics from resource metrics API: "+missing+" (get pods.metrics.k8s.io)")
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("%v is not one of a missing resource", err)
+	}
+	of := horizontalpodautoscaler.Metric{Name: "m", Selector: labels.Nothing()}
+	_, err = m.External(t.Context(), "ns", of)
+	wantError(t, err, "unable to fetch metrics from external metrics API: "+missing+" (get m.external.metrics.k8s.io)")
+	_, err = m.Pods(t.Context(), "ns", labels.Everything(), of)
+	wantError(t, err, "unable to fetch metrics from custom metrics API: "+missing+" (get pods.custom.metrics.k8s.io *)")
+	_, err = m.Object(t.Context(), "ns", autoscalingv2.CrossVersionObjectReference{APIVersion: "v1", Kind: "Namespace"}, of)
+	wantError(t, err, "unable to fetch metrics from custom metrics API: "+missing+" (get metrics.custom.metrics.k8s.io m)")
+	_, err = m.Object(t.Context(), "ns", autoscalingv2.CrossVersionObjectReference{APIVersion: "networking.k8s.io/v1", Kind: "Ingress", Name: "i"}, of)
+	wantError(t, err, "unable to fetch metrics from custom metrics API: "+missing+" (get ingresses.networking.k8s.io.custom.metrics.k8s.io i)")
+	m = horizontalpodautoscaler.NewAPIs(unserved{503}, nil)
+	_, err = m.Resource(t.Context(), "ns", labels.Everything(), horizontalpodautoscaler.Resource{Name: "cpu"})
+	wantError(t, err, "unable to fetch metrics from resource metrics API: the server is currently unable to handle the request (get pods.metrics.k8s.io)")
 }
