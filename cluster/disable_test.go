@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -22,35 +23,34 @@ import (
 // TestDisable leaves out one component after the other: its work is not done, and the rest still works.
 func TestDisable(t *testing.T) {
 	tests := map[string]func(w *world){
-		"scheduler":                                withoutScheduler,
-		"deployment-controller":                    withoutDeployment,
-		"replicaset-controller":                    withoutReplicaSet,
-		"cronjob-controller":                       withoutCronJob,
-		"replicationcontroller-controller":         withoutReplicationController,
-		"daemonset-controller":                     withoutDaemonSet,
-		"endpoints-controller":                     withoutEndpoints,
-		"endpointslice-controller":                 withoutEndpointSlice,
-		"endpointslice-mirroring-controller":       withoutEndpointSliceMirroring,
-		"garbage-collector-controller":             withoutGarbageCollector,
-		"namespace-controller":                     withoutNamespace,
-		"serviceaccount-controller":                withoutServiceAccount,
-		"root-ca-certificate-publisher-controller": withoutRootCA,
-		"clusterrole-aggregation-controller":       withoutClusterRoleAggregation,
-		"disruption-controller":                    withoutDisruption,
-		"node-lifecycle-controller":                withoutNodeLifecycle,
-		"taint-eviction-controller":                withoutTaintEviction,
-		"pod-garbage-collector-controller":         withoutPodGarbageCollector,
-		"resourcequota-controller":                 withoutResourceQuota,
-		"ttl-controller":                           withoutTTL,
-		"ephemeral-volume-controller":              withoutEphemeralVolume,
-
-		"volumeattributesclass-protection-controller": withoutClassProtection,
-
+		"scheduler":                                                      withoutScheduler,
+		"deployment-controller":                                          withoutDeployment,
+		"replicaset-controller":                                          withoutReplicaSet,
+		"cronjob-controller":                                             withoutCronJob,
+		"replicationcontroller-controller":                               withoutReplicationController,
+		"daemonset-controller":                                           withoutDaemonSet,
+		"endpoints-controller":                                           withoutEndpoints,
+		"endpointslice-controller":                                       withoutEndpointSlice,
+		"endpointslice-mirroring-controller":                             withoutEndpointSliceMirroring,
+		"garbage-collector-controller":                                   withoutGarbageCollector,
+		"namespace-controller":                                           withoutNamespace,
+		"serviceaccount-controller":                                      withoutServiceAccount,
+		"root-ca-certificate-publisher-controller":                       withoutRootCA,
+		"clusterrole-aggregation-controller":                             withoutClusterRoleAggregation,
+		"disruption-controller":                                          withoutDisruption,
+		"node-lifecycle-controller":                                      withoutNodeLifecycle,
+		"taint-eviction-controller":                                      withoutTaintEviction,
+		"pod-garbage-collector-controller":                               withoutPodGarbageCollector,
+		"resourcequota-controller":                                       withoutResourceQuota,
+		"ttl-controller":                                                 withoutTTL,
+		"ephemeral-volume-controller":                                    withoutEphemeralVolume,
+		"volumeattributesclass-protection-controller":                    withoutClassProtection,
 		"certificatesigningrequest-signing-controller":                   withoutCSRSigning,
 		"certificatesigningrequest-approving-controller":                 withoutCSRApproving,
 		"certificatesigningrequest-cleaner-controller":                   withoutCSRCleaner,
 		"podcertificaterequest-cleaner-controller":                       withoutPodCertificateRequestCleaner,
 		"kube-apiserver-serving-clustertrustbundle-publisher-controller": withoutClusterTrustBundlePublisher,
+		"horizontal-pod-autoscaler-controller":                           withoutHorizontalPodAutoscaler,
 	}
 	authority, err := pki.New("kubernetes")
 	if err != nil {
@@ -244,6 +244,20 @@ func withoutPodGarbageCollector(w *world) {
 	time.Sleep(time.Hour)
 	if n := len(w.listed("web")); n != 2 {
 		w.t.Errorf("%d pods are left of 2", n)
+	}
+}
+
+func withoutHorizontalPodAutoscaler(w *world) {
+	_, err := w.cs.AutoscalingV2().HorizontalPodAutoscalers("default").Create(w.ctx, &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, MaxReplicas: 1,
+		},
+	}, metav1.CreateOptions{})
+	w.check(err)
+	time.Sleep(time.Minute)
+	if n := *w.deployment("web").Spec.Replicas; n != 2 {
+		w.t.Errorf("scaled to %d", n)
 	}
 }
 

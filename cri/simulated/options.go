@@ -83,6 +83,9 @@ type Program struct {
 	// NanoCores, in billionths of a core, and Memory, in bytes, are its usage in statistics; 0 is a thousandth of a
 	// core and 1 MiB.
 	NanoCores, Memory uint64
+	// Load, if set, returns the present usage instead: billionths of a core and bytes, which may be 0. It is called whenever
+	// statistics are read; the CPU time between two readings is that of the later one. It must not call the Runtime.
+	Load func() (nanoCores, memory uint64)
 }
 
 // LogLine is a line that a container writes.

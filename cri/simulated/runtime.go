@@ -70,6 +70,8 @@ type container struct {
 	done     chan struct{} // closed when it has exited
 	written  []cri.LogLine // by WriteLog
 	wake     chan struct{} // closed when there is more in written; nil while nobody waits
+	metered  time.Time     // when Program.Load was last read
+	spent    uint64        // CPU time until then, in nanoseconds
 }
 
 // New makes a runtime with no pods.

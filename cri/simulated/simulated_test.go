@@ -287,3 +287,40 @@ func TestUsage(t *testing.T) {
 		}
 	})
 }
+
+// TestLoad: usage may change, and CPU time is counted by what is used when it is read.
+func TestLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nano, memory := uint64(500_000_000), uint64(3<<20)
+		r := simulated.New(simulated.Options{Program: func(simulated.Process) simulated.Program {
+			return simulated.Program{NanoCores: 1, Memory: 1, Load: func() (uint64, uint64) { return nano, memory }}
+		}})
+		defer r.Close()
+		_, id := start(t, r)
+		want := func(when string, rate, spent, bytes uint64) {
+			t.Helper()
+			list, err := r.ListContainerStats(t.Context(), cri.Filter{})
+			if err != nil || len(list) != 1 || list[0].CPU.NanoCores != rate || list[0].CPU.CoreNanoSeconds != spent || list[0].Memory.WorkingSet != bytes {
+				t.Errorf("%s: %+v, %v", when, list, err)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		want("after ten seconds", 500_000_000, 5e9, 3<<20)
+		want("at once", 500_000_000, 5e9, 3<<20)
+		nano, memory = 1_000_000_000, 0
+		time.Sleep(10 * time.Second)
+		want("after twenty seconds", 1_000_000_000, 15e9, 0)
+		nano = 0
+		time.Sleep(10 * time.Second)
+		want("idle", 0, 15e9, 0)
+		if use := r.Usage(); use.CoreNanoSeconds != 15e9 || use.Memory != 0 {
+			t.Errorf("usage %+v", use)
+		}
+		if err := r.Exit(id, 0); err != nil {
+			t.Fatal(err)
+		}
+		if use := r.Usage(); use.CoreNanoSeconds != 15e9 {
+			t.Errorf("usage after its end %+v", use)
+		}
+	})
+}

@@ -74,8 +74,7 @@ func (r *Runtime) ListSandboxStats(ctx context.Context, filter cri.Filter) ([]cr
 
 // stats derives the usage from the program and its running time.
 func (c *container) stats(now time.Time) cri.ContainerStats {
-	rate := cmp.Or(c.program.NanoCores, usualNanoCores)
-	memory := cmp.Or(c.program.Memory, usualMemory)
+	rate, memory := c.load()
 	stats := cri.ContainerStats{
 		ID: c.status.ID, Metadata: c.status.Metadata,
 		Labels: maps.Clone(c.status.Labels), Annotations: maps.Clone(c.status.Annotations),
@@ -121,14 +120,33 @@ func (r *Runtime) Usage() Usage {
 	for _, c := range r.containers {
 		if c.status.State == cri.ContainerRunning {
 			use.CoreNanoSeconds += c.used(now)
-			use.Memory += cmp.Or(c.program.Memory, usualMemory)
+			_, memory := c.load()
+			use.Memory += memory
 			use.Processes++
 		}
 	}
 	return use
 }
 
+// load returns what a container uses at present.
+func (c *container) load() (nanoCores, memory uint64) {
+	if c.program.Load != nil {
+		return c.program.Load()
+	}
+	return cmp.Or(c.program.NanoCores, usualNanoCores), cmp.Or(c.program.Memory, usualMemory)
+}
+
 // used returns the CPU time that a container has used up to now, in nanoseconds.
 func (c *container) used(now time.Time) uint64 {
+	if c.program.Load != nil {
+		since := c.metered
+		if since.IsZero() {
+			since = c.status.StartedAt
+		}
+		rate, _ := c.load()
+		c.spent += uint64(max(now.Sub(since), 0).Seconds() * float64(rate))
+		c.metered = now
+		return c.spent
+	}
 	return uint64(max(now.Sub(c.status.StartedAt), 0).Seconds() * float64(cmp.Or(c.program.NanoCores, usualNanoCores)))
 }
