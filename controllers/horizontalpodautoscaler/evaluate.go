@@ -140,7 +140,7 @@ func (e *evaluation) pastPods() bool {
 
 // normalize limits the number of replicas.
 func (e *evaluation) normalize(b bounds, desired int32) int32 {
-	stable, out := limited{}, limited{}
+	var stable, out limited
 	if behavior := e.autoscaler.Spec.Behavior; behavior == nil {
 		stable = limited{
 			e.history.stabilize(desired, b.now, e.options.Stabilization),

@@ -8,6 +8,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -19,6 +20,16 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
+
+// queue is a metric of how much there is to do; there are no others.
+type queue struct {
+	horizontalpodautoscaler.Metrics
+	length int64
+}
+
+func (q queue) External(context.Context, string, horizontalpodautoscaler.Metric) ([]int64, error) {
+	return []int64{q.length * 1000}, nil // in thousandths
+}
 
 // The controller reads from informers and writes through a client; here both are an API in memory, and the length of a queue
 // asks for three replicas. It ends when it has scaled.
@@ -40,7 +51,13 @@ func Example() {
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "worker"},
 			MaxReplicas:    10,
-			Metrics:        []autoscalingv2.MetricSpec{external(average("30"))},
+			Metrics: []autoscalingv2.MetricSpec{{
+				Type: autoscalingv2.ExternalMetricSourceType,
+				External: &autoscalingv2.ExternalMetricSource{
+					Metric: autoscalingv2.MetricIdentifier{Name: "queue"},
+					Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: resource.NewQuantity(30, resource.DecimalSI)},
+				},
+			}},
 		},
 	}
 	api, err := controllerstest.New(controllerstest.Options{Objects: []informer.Object{worker, scaler}, Before: func(r faults.Request) error {
@@ -55,11 +72,10 @@ func Example() {
 		return
 	}
 	in := horizontalpodautoscaler.Sources{
-		Autoscalers: informer.New(controllerstest.Source[*autoscalingv2.HorizontalPodAutoscaler](api, autoscalers), informer.Options{}),
+		Autoscalers: informer.New(controllerstest.Source[*autoscalingv2.HorizontalPodAutoscaler](api, autoscalingv2.SchemeGroupVersion.WithResource("horizontalpodautoscalers")), informer.Options{}),
 		Pods:        informer.New(controllerstest.Source[*corev1.Pod](api, controllerstest.Pods()), informer.Options{}),
 	}
-	queue := &scripted{series: []int64{85_000}} // 85, in thousandths
-	c := horizontalpodautoscaler.New(in, api, queue, events.Discard(), horizontalpodautoscaler.Options{
+	c := horizontalpodautoscaler.New(in, api, queue{length: 85}, events.Discard(), horizontalpodautoscaler.Options{
 		Served: func(context.Context, schema.GroupKind) []schema.GroupVersionResource {
 			return []schema.GroupVersionResource{appsv1.SchemeGroupVersion.WithResource("deployments")}
 		},

@@ -342,6 +342,9 @@ func limits() map[string]int {
 		"controllers/customresourcedefinition": 460,
 		"examples/cluster":                     700,
 
+		// The types of metrics and of kubelets' summaries.
+		"cluster/resourcemetrics": 282,
+
 		// The types of APIServices, and client-go's headers for proxies.
 		"cluster/aggregation": 285,
 
