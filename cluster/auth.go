@@ -29,6 +29,7 @@ import (
 	"github.com/keelson-dev/keelson/admission/resourcequota"
 	"github.com/keelson-dev/keelson/admission/runtimeclass"
 	"github.com/keelson-dev/keelson/admission/serviceaccount"
+	"github.com/keelson-dev/keelson/admission/storageobjectinuseprotection"
 	"github.com/keelson-dev/keelson/admission/taintnodesbycondition"
 	"github.com/keelson-dev/keelson/admission/unsupported"
 	"github.com/keelson-dev/keelson/apiserver/audit"
@@ -153,6 +154,7 @@ func DefaultAdmission() []AdmissionStage {
 		{certificateapproval.Name, func(p ServerParts) (admission.Plugin, error) { return certificateapproval.New(p.Authorizer), nil }},
 		{certificatesigning.Name, func(p ServerParts) (admission.Plugin, error) { return certificatesigning.New(p.Authorizer), nil }},
 		{clustertrustbundleattest.Name, func(p ServerParts) (admission.Plugin, error) { return clustertrustbundleattest.New(p.Authorizer), nil }},
+		Ready[admission.Plugin](storageobjectinuseprotection.Name, storageobjectinuseprotection.New()),
 		Ready[admission.Plugin](certificatesubjectrestriction.Name, certificatesubjectrestriction.New()),
 		Ready[admission.Plugin](unsupported.Name, unsupported.New(registry.Warn)),
 		{resourcequota.Name, newQuotaPlugin},

@@ -51,6 +51,9 @@ func TestDisable(t *testing.T) {
 		"podcertificaterequest-cleaner-controller":                       withoutPodCertificateRequestCleaner,
 		"kube-apiserver-serving-clustertrustbundle-publisher-controller": withoutClusterTrustBundlePublisher,
 		"horizontal-pod-autoscaler-controller":                           withoutHorizontalPodAutoscaler,
+		"persistentvolume-binder-controller":                             withoutPVBinder,
+		"persistentvolumeclaim-protection-controller":                    withoutPVCProtection,
+		"persistentvolume-protection-controller":                         withoutPVProtection,
 	}
 	authority, err := pki.New("kubernetes")
 	if err != nil {

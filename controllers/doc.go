@@ -3,7 +3,7 @@
 //
 // The controllers themselves are in the packages below, one each, under upstream's names: apiservice, clusterroleaggregation,
 // clustertrustbundlepublisher, csrapproving, csrcleaner, csrsigning, podcertificaterequestcleaner, cronjob, customresourcedefinition, daemonset, deployment, disruption, endpoints, endpointslice, endpointslicemirroring, ephemeral,
-// garbagecollector, job, horizontalpodautoscaler, namespace, nodelifecycle, podgc, replicaset, replicationcontroller, resourcequota, rootca,
+// garbagecollector, job, horizontalpodautoscaler, namespace, nodelifecycle, podgc, pvbinder, pvcprotection, pvprotection, replicaset, replicationcontroller, resourcequota, rootca,
 // serviceaccount, tainteviction, ttl, vacprotection,
 // validatingadmissionpolicystatus.
 //

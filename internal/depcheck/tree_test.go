@@ -225,6 +225,8 @@ func behind() map[string][]string {
 		"admission/clustertrustbundleattest":      {"admission", "authn", "authz", "authz/signer"},
 		"controllers/csrapproving":                {"client", "controllers", "controllers/internal/csr", "informer", "internal/signingrequest", "lifecycle"},
 		"controllers/csrsigning":                  {"client", "controllers", "controllers/internal/csr", "informer", "internal/signingrequest", "lifecycle"},
+
+		"admission/storageobjectinuseprotection": {"admission", "authn"},
 	}
 }
 
