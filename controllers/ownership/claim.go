@@ -40,6 +40,8 @@ type Owner struct {
 	Selector labels.Selector
 	// Finalizers are added to dependents that are adopted, and removed from those that are released.
 	Finalizers []string
+	// Also, when set, reports whether the owner selects a dependent that Selector matches.
+	Also func(metav1.Object) bool
 	// Wrote, when set, is called with each dependent as it is after being adopted or released; the cache may not show
 	// that state yet.
 	Wrote func(metav1.Object)
@@ -77,7 +79,7 @@ type claim struct {
 
 // one claims or releases one object and reports whether the owner controls it.
 func (c *claim) one(ctx context.Context, obj informer.Object) (bool, error) {
-	matches := c.owner.Selector.Matches(labels.Set(obj.GetLabels()))
+	matches := c.owner.Selector.Matches(labels.Set(obj.GetLabels())) && (c.owner.Also == nil || c.owner.Also(obj))
 	deleting := c.owner.Object.GetDeletionTimestamp() != nil
 	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
 		if ref.UID != c.owner.Object.GetUID() {
