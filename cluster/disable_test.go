@@ -26,6 +26,7 @@ func TestDisable(t *testing.T) {
 		"scheduler":                                                      withoutScheduler,
 		"deployment-controller":                                          withoutDeployment,
 		"replicaset-controller":                                          withoutReplicaSet,
+		"statefulset-controller":                                         withoutStatefulSet,
 		"cronjob-controller":                                             withoutCronJob,
 		"replicationcontroller-controller":                               withoutReplicationController,
 		"daemonset-controller":                                           withoutDaemonSet,

@@ -16,6 +16,7 @@ func Components() []component.Component {
 		{Name: "cronjob-controller", Identity: account("cronjob-controller"), New: newCronJob},
 		{Name: "replicationcontroller-controller", Source: "replication-controller", Identity: account("replication-controller"), New: newReplicationController},
 		{Name: "daemonset-controller", Identity: account("daemon-set-controller"), New: newDaemonSet},
+		{Name: "statefulset-controller", Identity: account("statefulset-controller"), New: newStatefulSet},
 		{Name: "endpoints-controller", Source: "endpoint-controller", Identity: account("endpoint-controller"), New: newEndpoints},
 		{Name: "endpointslice-controller", Source: "endpoint-slice-controller", Identity: account("endpointslice-controller"), New: newEndpointSlice},
 		{Name: "endpointslice-mirroring-controller", Source: "endpoint-slice-mirroring-controller", Identity: account("endpointslicemirroring-controller"), New: newEndpointSliceMirroring},

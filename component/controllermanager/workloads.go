@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/disruption"
 	"github.com/keelson-dev/keelson/controllers/replicaset"
 	"github.com/keelson-dev/keelson/controllers/replicationcontroller"
+	"github.com/keelson-dev/keelson/controllers/statefulset"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
@@ -87,6 +88,23 @@ func newDaemonSet(p *component.Parts) (lifecycle.Runnable, error) {
 		o.Parallel = 1
 	}
 	return p.Loop(daemonset.New(in, p.Client, p.Recorder, o)), nil
+}
+
+func newStatefulSet(p *component.Parts) (lifecycle.Runnable, error) {
+	in := statefulset.Sources{
+		StatefulSets: component.Informer[*appsv1.StatefulSet](p.Informers, appsv1.SchemeGroupVersion.WithResource("statefulsets")),
+		Pods:         component.Informer[*corev1.Pod](p.Informers, corev1.SchemeGroupVersion.WithResource("pods")),
+		Claims:       component.Informer[*corev1.PersistentVolumeClaim](p.Informers, corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")),
+		Revisions:    component.Informer[*appsv1.ControllerRevision](p.Informers, appsv1.SchemeGroupVersion.WithResource("controllerrevisions")),
+	}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	o := statefulset.Options{}
+	if p.Pace.InOrder() {
+		o.Parallel = 1
+	}
+	return p.Loop(statefulset.New(in, p.Client, p.Recorder, o)), nil
 }
 
 func newDisruption(p *component.Parts) (lifecycle.Runnable, error) {

@@ -44,6 +44,8 @@ type bench struct {
 	log    *slog.Logger
 	// broken are pods that never become ready.
 	broken func(*corev1.Pod) bool
+	// unlimited does many pods at once.
+	unlimited bool
 }
 
 func sets() schema.GroupVersionResource {
@@ -92,7 +94,11 @@ func run(t *testing.T, b *bench, test func(*bench)) {
 			b.client.Client = b.api
 			asked = b.client
 		}
-		c := statefulset.New(in, asked, &b.events, statefulset.Options{Parallel: 1})
+		o := statefulset.Options{Parallel: 1}
+		if b.unlimited {
+			o.Parallel = 0
+		}
+		c := statefulset.New(in, asked, &b.events, o)
 		controllerstest.Go(t, in.StatefulSets, in.Pods, in.Claims, in.Revisions, controllers.NewLoop(c, controllers.Options{Logger: b.log}))
 		synctest.Wait()
 		test(b)

@@ -99,7 +99,7 @@ func TestIdentity(t *testing.T) {
 
 // TestParallel: the pods do not wait for one another, and neither does their end.
 func TestParallel(t *testing.T) {
-	inBubble(t, func(b *bench) {
+	run(t, &bench{unlimited: true}, func(b *bench) {
 		create(b, web(4, parallel))
 		b.wantPods("web-0=web:1 web-1=web:1 web-2=web:1 web-3=web:1")
 		b.wantStatus("replicas 4 ready 0 available 0 current 4 web:1 updated 4 web:1 observed 1")

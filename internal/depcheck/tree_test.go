@@ -53,6 +53,7 @@ func siblings() map[string][]string {
 			"internal/signingrequest",
 			"authz/rbac", // clusterroleaggregation merges rules as the evaluator reads them
 		},
+		"controllers/statefulset":     {"client", "events", "informer", "lifecycle", "podspec"}, // defaults of stored revisions
 		"controllers/controllerstest": {"client", "client/faults", "events", "informer", "informer/lag", "lifecycle", "registry", "registry/", "storage/memory"},
 		"cri":                         {},
 		"cri/simulated":               {"internal/inmemory"}, // connections to ports of pods
@@ -262,6 +263,7 @@ func limits() map[string]int {
 		"cluster":                        281, // of which 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
 		"component":                      90,
 		"component/controllermanager":    95,  // the parser of schedules of CronJobs
+		"component/controllermanager":    100, // podspec, for defaults
 		"component/remote":               255, // client-go's discovery knows all kinds of the API
 		"cni":                            0,
 		"cni/internal":                   1,
@@ -271,6 +273,7 @@ func limits() map[string]int {
 		"controllers":                    90,
 		"controllers/controllerstest":    180, // the registry and its patches
 		"controllers/reconciler":         620, // controller-runtime
+		"controllers/statefulset":        100, // podspec
 		"cri":                            0,
 		"cri/internal/wire":              125, // gRPC and the messages of CRI
 		"cri/remote":                     125,
