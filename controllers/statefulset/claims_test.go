@@ -1,6 +1,7 @@
 package statefulset_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -154,9 +155,11 @@ func TestLostClaim(t *testing.T) {
 		b.wantClaims("data-web-0")
 		b.node()
 		b.after(time.Minute)
+		b.events.Take()
 		b.remove(at(claims(), "data-web-0"), metav1.DeleteOptions{})
 		b.after(time.Minute)
 		b.wantClaims("")
+		b.wantEvents()
 		b.wantPods("web-0=web:1+")
 	})
 }
@@ -177,6 +180,34 @@ func TestRefusedClaims(t *testing.T) {
 			"Normal SuccessfulCreate Create Claim b-web-0 Pod web-0 in StatefulSet web success",
 			"Normal SuccessfulCreate Create Pod web-0 in StatefulSet web successful")
 	})
+}
+
+// TestRefusedOwners: that a claim cannot be given its owner is reported.
+func TestRefusedOwners(t *testing.T) {
+	for name, tt := range map[string]struct {
+		when   string // the pod is at the time
+		events []string
+	}{
+		"pending": {"pending", nil},
+		"running": {"running", []string{"Normal SuccessfulUpdate Update Pod web-0 in StatefulSet web successful"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bench) {
+				if tt.when == "running" {
+					b.node()
+				}
+				create(b, web(1, withClaims("data")))
+				b.after(time.Minute)
+				b.events.Take()
+				b.api.Inject(faults.Fault{Verb: faults.Update, Resource: "persistentvolumeclaims", Err: errors.New("no")})
+				b.change(keeping(drop, drop))
+				b.after(time.Minute)
+				b.wantClaims("data-web-0<StatefulSet/web")
+				b.wantEvents(append(tt.events,
+					"Warning FailedUpdate Update Pod web-0 in StatefulSet web failed error: could not update claim data-web-0 for delete policy ownerRefs: no")...)
+			})
+		})
+	}
 }
 
 // TestAdoptedWithoutClaims: the volumes of a pod cannot change, so that adopting one without the claims is reported.

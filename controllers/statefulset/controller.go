@@ -75,21 +75,15 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 	})
 	w := podWatch{Controller: c, queue: q}
 	c.in.Pods.AddHandler(informer.Handler[*corev1.Pod]{Added: w.added, Updated: w.updated, Deleted: w.deleted})
-	written := func(claim *corev1.PersistentVolumeClaim) {
-		for _, key := range c.written.ofClaims(claim.Namespace) {
-			q.Add(key)
+	claim := func(claim *corev1.PersistentVolumeClaim) {
+		for _, set := range c.in.StatefulSets.List(claim.Namespace) {
+			if hasClaim(set, claim) {
+				add(set)
+			}
 		}
 	}
 	c.in.Claims.AddHandler(informer.Handler[*corev1.PersistentVolumeClaim]{
-		Added: written, Updated: func(_, claim *corev1.PersistentVolumeClaim) { written(claim) },
-		Deleted: func(claim *corev1.PersistentVolumeClaim) {
-			written(claim)
-			for _, set := range c.in.StatefulSets.List(claim.Namespace) {
-				if hasClaim(set, claim) {
-					add(set)
-				}
-			}
-		},
+		Added: claim, Updated: func(_, changed *corev1.PersistentVolumeClaim) { claim(changed) }, Deleted: claim,
 	})
 	return []controllers.Synced{c.in.StatefulSets, c.in.Pods, c.in.Claims, c.in.Revisions}
 }

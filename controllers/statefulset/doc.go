@@ -15,8 +15,8 @@
 //
 // # Differences from upstream
 //
-// A revision whose data do more than replace the template is an error, since nothing writes such revisions. The end of a
-// claim enqueues its set, which may wait for that to create a pod; upstream's waits for another event.
+// A revision whose data do more than replace the template is an error, since nothing writes such revisions. A change of
+// a claim enqueues its set, which may wait for the end of a claim to create a pod; upstream's waits for another event.
 //
 // A Controller runs in a controllers.Loop, with any number of workers. Errors are those of the client; the loop retries.
 package statefulset

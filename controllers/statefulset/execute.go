@@ -32,14 +32,10 @@ func (c *Controller) execute(ctx context.Context, w *world, p plan) error {
 // executePhase does one pod after another in an ordered set. Otherwise it does them in batches that double as long as
 // nothing fails: what cannot succeed, for instance for lack of quota, is tried once and not for all pods.
 func (c *Controller) executePhase(ctx context.Context, w *world, phase [][]step) error {
-	size, limit := 1, c.parallel
-	if w.ordered() {
-		limit = 1
-	}
-	for len(phase) > 0 {
+	for size := 1; len(phase) > 0; {
 		batch := phase[:min(size, len(phase))]
 		phase = phase[len(batch):]
-		if err := c.batch(ctx, w, batch, limit); err != nil {
+		if err := c.batch(ctx, w, batch); err != nil {
 			return err
 		}
 		if !w.ordered() {
@@ -49,8 +45,9 @@ func (c *Controller) executePhase(ctx context.Context, w *world, phase [][]step)
 	return nil
 }
 
-// batch does the steps of several pods, at most limit pods at a time (0: no limit).
-func (c *Controller) batch(ctx context.Context, w *world, batch [][]step, limit int) error {
+// batch does the steps of several pods, as many pods at a time as the options allow.
+func (c *Controller) batch(ctx context.Context, w *world, batch [][]step) error {
+	limit := c.parallel
 	if limit <= 0 {
 		limit = len(batch)
 	}

@@ -217,6 +217,49 @@ func TestSlowCacheOfClaims(t *testing.T) {
 	})
 }
 
+// TestSlowCacheOfAdopted: a pod is adopted and deleted once, even if the cache does not show it yet.
+func TestSlowCacheOfAdopted(t *testing.T) {
+	var log trial.Text
+	run(t, &bench{log: slog.New(slog.NewTextHandler(&log, nil))}, func(b *bench) {
+		b.node()
+		create(b, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "ns", Labels: app(), Finalizers: []string{"f/g"}}})
+		b.after(time.Minute)
+		b.pods.Hold()
+		create(b, web(1))
+		for i := range 3 {
+			b.change(func(set *appsv1.StatefulSet) { set.Annotations = map[string]string{"touched": fmt.Sprint(i)} })
+			b.after(time.Minute)
+		}
+		got := map[string]int{}
+		for _, w := range b.api.Writes() {
+			got[w.String()]++
+		}
+		if got["patch pods ns/web-0"] != 1 || got["delete pods ns/web-0"] != 1 {
+			t.Errorf("writes %v", got)
+		}
+		b.wantStatus("replicas 1 ready 1 available 1 current 0 web:1 updated 0 web:1 observed 1")
+		b.pods.Resume()
+		if log.String() != "" {
+			t.Errorf("failed: %s", log.String())
+		}
+	})
+}
+
+// TestSlowCacheOfUpdates: the status counts a pod as updated no more as soon as that is deleted.
+func TestSlowCacheOfUpdates(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.node()
+		create(b, web(3, rolling(0, "2")))
+		b.after(time.Minute)
+		b.pods.Hold()
+		b.change(image("web:2"))
+		b.wantStatus("replicas 3 ready 3 available 3 current 1 web:1 updated 0 web:2 observed 2")
+		b.pods.Resume()
+		b.after(time.Minute)
+		b.wantPods("web-0=web:2+ web-1=web:2+ web-2=web:2+")
+	})
+}
+
 // TestGone: nothing is created for a set that is gone, even if the cache still shows it.
 func TestGone(t *testing.T) {
 	for name, err := range map[string]error{"gone": apierrors.NewNotFound(sets().GroupResource(), "web"), "nobody knows": trial.ErrDown} {
@@ -280,6 +323,7 @@ func TestOlderRevisions(t *testing.T) {
 			`"spec":{"containers":[{"image":"web:0","name":"c"}]}}}}`, "7=web:0 8=web:1", "web-0=web:1"},
 		"nothing":            {`{}`, "7= 8=web:1", "web-0=web:1"},
 		"more":               {`{"spec":{"replicas":3,"template":{"$patch":"replace"}}}`, "7= 8=web:1", "web-0=web:1"},
+		"more beside":        {`{"metadata":{},"spec":{"template":{"$patch":"replace"}}}`, "7= 8=web:1", "web-0=web:1"},
 		"another patch":      {`{"spec":{"template":{"spec":{}}}}`, "7= 8=web:1", "web-0=web:1"},
 		"no template at all": {`{"spec":{"template":{"spec":7}}}`, "7= 8=web:1", "web-0=web:1"},
 		"no object":          {`{"spec":7}`, "7= 8=web:1", "web-0=web:1"},

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/keelson-dev/keelson/client"
-	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
@@ -33,10 +32,7 @@ type bench struct {
 	sets   *lag.Source[*appsv1.StatefulSet]
 	pods   *lag.Source[*corev1.Pod]
 	claims *lag.Source[*corev1.PersistentVolumeClaim]
-	revs   *lag.Source[*appsv1.ControllerRevision]
 	events controllerstest.Recorder
-	// before, when set, sees the controller's requests before they are carried out.
-	before func(faults.Request) error
 	// stored, when set, changes the sets on their way to the controller into what validation does not let in today.
 	stored func(*appsv1.StatefulSet)
 	// Of the controller: what it asks, if not the API itself, and where failures are logged.
@@ -66,43 +62,42 @@ func inBubble(t *testing.T, test func(*bench)) { run(t, &bench{}, test) }
 func run(t *testing.T, b *bench, test func(*bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b.T = t
-		b.api = controllerstest.Start(t, controllerstest.Options{Before: func(r faults.Request) error {
-			if b.before == nil {
-				return nil
-			}
-			return b.before(r)
-		}})
-		b.sets, b.pods = controllerstest.Source[*appsv1.StatefulSet](b.api, sets()), controllerstest.Source[*corev1.Pod](b.api, controllerstest.Pods())
-		b.claims = controllerstest.Source[*corev1.PersistentVolumeClaim](b.api, claims())
-		b.revs = controllerstest.Source[*appsv1.ControllerRevision](b.api, revisions())
-		var seen informer.Source[*appsv1.StatefulSet] = b.sets
-		if b.stored != nil {
-			seen = informer.Transform(seen, func(set *appsv1.StatefulSet) (*appsv1.StatefulSet, error) {
-				set = set.DeepCopy()
-				b.stored(set)
-				return set, nil
-			}, nil)
-		}
-		strict := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
-		in := statefulset.Sources{
-			StatefulSets: informer.New(seen, strict), Pods: informer.New(b.pods, strict),
-			Claims: informer.New(b.claims, strict), Revisions: informer.New(b.revs, strict),
-		}
-		var asked statefulset.Client = b.api
-		if b.client != nil {
-			b.client.Client = b.api
-			asked = b.client
-		}
-		o := statefulset.Options{Parallel: 1}
-		if b.unlimited {
-			o.Parallel = 0
-		}
-		c := statefulset.New(in, asked, &b.events, o)
+		in, c := b.controller(t)
 		controllerstest.Go(t, in.StatefulSets, in.Pods, in.Claims, in.Revisions, controllers.NewLoop(c, controllers.Options{Logger: b.log}))
 		synctest.Wait()
 		test(b)
 	})
+}
+
+// controller makes the API, and a controller that does not run yet.
+func (b *bench) controller(t *testing.T) (statefulset.Sources, *statefulset.Controller) {
+	b.T = t
+	b.api = controllerstest.Start(t, controllerstest.Options{})
+	b.sets, b.pods = controllerstest.Source[*appsv1.StatefulSet](b.api, sets()), controllerstest.Source[*corev1.Pod](b.api, controllerstest.Pods())
+	b.claims = controllerstest.Source[*corev1.PersistentVolumeClaim](b.api, claims())
+	var seen informer.Source[*appsv1.StatefulSet] = b.sets
+	if b.stored != nil {
+		seen = informer.Transform(seen, func(set *appsv1.StatefulSet) (*appsv1.StatefulSet, error) {
+			set = set.DeepCopy()
+			b.stored(set)
+			return set, nil
+		}, nil)
+	}
+	strict := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
+	in := statefulset.Sources{
+		StatefulSets: informer.New(seen, strict), Pods: informer.New(b.pods, strict), Claims: informer.New(b.claims, strict),
+		Revisions: informer.New(controllerstest.Source[*appsv1.ControllerRevision](b.api, revisions()), strict),
+	}
+	var asked statefulset.Client = b.api
+	if b.client != nil {
+		b.client.Client = b.api
+		asked = b.client
+	}
+	o := statefulset.Options{Parallel: 1}
+	if b.unlimited {
+		o.Parallel = 0
+	}
+	return in, statefulset.New(in, asked, &b.events, o)
 }
 
 // node runs the pods from now on: each is ready after a second, and gone a second after its deletion.

@@ -121,6 +121,8 @@ func TestOwners(t *testing.T) {
 		"beside an owner":        {keeping(drop, keep), "web-0", "other", "other set"},
 		"another controller":     {keeping(drop, keep), "web-0", "controller", "same"},
 		"another one as well":    {keeping(drop, keep), "web-0", "controller set", "controller"},
+		"another one, scaled":    {keeping(keep, drop), "web-9", "controller", "same"},
+		"one beside the pod":     {keeping(keep, drop), "web-9", "controller pod", "controller"},
 		"of another set":         {keeping(drop, keep), "web-0", "oldset", "same"},
 		"of another pod":         {keeping(drop, drop), "web-9", "oldpod", "same"},
 		"retained, of another":   {keeping(keep, keep), "web-9", "oldpod set", "same"},

@@ -184,6 +184,26 @@ func TestHistory(t *testing.T) {
 	})
 }
 
+// TestHistoryOfPods: the revisions of pods are kept, besides the current and the last one.
+func TestHistoryOfPods(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.node()
+		create(b, web(2, onDelete, func(set *appsv1.StatefulSet) { set.Spec.RevisionHistoryLimit = new(int32(0)) }))
+		b.after(time.Minute)
+		b.change(image("web:2"))
+		b.remove(at(controllerstest.Pods(), "web-1"), metav1.DeleteOptions{})
+		b.after(time.Minute)
+		for i := range 2 {
+			b.change(image(fmt.Sprintf("web:%d", i+3)))
+			b.after(time.Minute)
+		}
+		b.wantPods("web-0=web:1+ web-1=web:2+")
+		b.change(func(set *appsv1.StatefulSet) { set.Annotations = map[string]string{"k": "v"} })
+		b.after(time.Minute)
+		b.wantHistory("1=web:1 2=web:2 4=web:4")
+	})
+}
+
 // TestCollision: a revision whose name is taken gets another, and the status counts that.
 func TestCollision(t *testing.T) {
 	inBubble(t, func(b *bench) {

@@ -1,8 +1,6 @@
 package statefulset
 
 import (
-	"slices"
-	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,20 +56,6 @@ func (w *writes) forget(key controllers.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.sets, key)
-}
-
-// ofClaims returns the sets of a namespace for which claims were written.
-func (w *writes) ofClaims(namespace string) []controllers.Key {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var keys []controllers.Key
-	for key, r := range w.sets {
-		if key.Namespace == namespace && r.claims != "" {
-			keys = append(keys, key)
-		}
-	}
-	slices.SortFunc(keys, func(a, b controllers.Key) int { return strings.Compare(a.Name, b.Name) })
-	return keys
 }
 
 // seen reports whether the caches have all that was written for a set; if so, it is forgotten.
