@@ -28,9 +28,11 @@ func (w *world) changeStatefulSet(name string, change func(*appsv1.StatefulSet))
 	w.check(err)
 }
 
-// TestStatefulSet: the pods of a set run under its names, an update replaces them, and its end is theirs.
+// TestStatefulSet: the pods of a set run under its names, an update replaces them, and its end is theirs. Every component
+// acts under its own user, and is refused nothing.
 func TestStatefulSet(t *testing.T) {
-	inBubble(t, nodes(2), func(t *testing.T, w *world) {
+	seen := newWitness()
+	inBubble(t, seen.options(nodes(2)), func(t *testing.T, w *world) {
 		state := func() (text string) {
 			t.Helper()
 			for _, pod := range w.listed("db") {
@@ -68,12 +70,16 @@ func TestStatefulSet(t *testing.T) {
 		if pods := w.listed("db"); len(pods) > 0 || len(revisions.Items) > 0 {
 			t.Errorf("left %d pods and %d revisions", len(pods), len(revisions.Items))
 		}
+		for _, bad := range seen.violations(t, w.c) {
+			t.Error(bad)
+		}
 	})
 }
 
 // TestStatefulSetClaims: claims are made for a set, and go with it if its policy says so.
 func TestStatefulSetClaims(t *testing.T) {
-	inBubble(t, nodes(1), func(t *testing.T, w *world) {
+	seen := newWitness()
+	inBubble(t, seen.options(nodes(1)), func(t *testing.T, w *world) {
 		set := statefulSetOf("db", 2)
 		set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
 		set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
@@ -113,6 +119,9 @@ func TestStatefulSetClaims(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if got := claims(); got != "" || len(w.listed("db")) > 0 {
 			t.Errorf("left claims %s and %d pods", got, len(w.listed("db")))
+		}
+		for _, bad := range seen.violations(t, w.c) {
+			t.Error(bad)
 		}
 	})
 }

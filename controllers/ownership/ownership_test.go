@@ -69,6 +69,14 @@ func TestClaim(t *testing.T) {
 		t.Fatalf("not adopted: %v, %v", got, err)
 	}
 	ours := got.(*corev1.Pod)
+	owner.Also = func(pod metav1.Object) bool { return pod.GetName() == "another" }
+	another := create(t, api, pods.Kind(), podNamed("another", "a"))
+	unwanted := create(t, api, pods.Kind(), podNamed("unwanted", "a"))
+	claimed, err = ownership.Claim(t.Context(), api, owner, pods.Kind(), []*corev1.Pod{ours, another, unwanted})
+	if err != nil || len(claimed) != 1 || claimed[0].Name != "another" || strings.Join(wrote, " ") != "orphan orphan another" {
+		t.Fatalf("with a second condition, claimed %v, %v; wrote %v", claimed, err, wrote)
+	}
+	owner.Also, wrote = nil, nil
 	ours.Labels = nil
 	fail = errors.New("down")
 	if _, err := ownership.Claim(t.Context(), api, owner, pods.Kind(), []*corev1.Pod{ours, all[0]}); err == nil || err.Error() != "down" {
@@ -78,7 +86,7 @@ func TestClaim(t *testing.T) {
 	deleted := set.DeepCopy()
 	deleted.DeletionTimestamp = &metav1.Time{}
 	owner.Object = deleted
-	if claimed, err := ownership.Claim(t.Context(), api, owner, pods.Kind(), []*corev1.Pod{ours, all[0]}); err != nil || len(claimed) != 0 || len(wrote) != 1 {
+	if claimed, err := ownership.Claim(t.Context(), api, owner, pods.Kind(), []*corev1.Pod{ours, all[0]}); err != nil || len(claimed) != 0 || len(wrote) != 0 {
 		t.Errorf("an owner being deleted claims nothing: %v, %v", claimed, err)
 	}
 }
