@@ -55,6 +55,8 @@ func TestDisable(t *testing.T) {
 		"persistentvolume-binder-controller":                             withoutPVBinder,
 		"persistentvolumeclaim-protection-controller":                    withoutPVCProtection,
 		"persistentvolume-protection-controller":                         withoutPVProtection,
+		"job-controller":                                                 withoutJob,
+		"ttl-after-finished-controller":                                  withoutTTLAfterFinished,
 	}
 	authority, err := pki.New("kubernetes")
 	if err != nil {
@@ -304,5 +306,29 @@ func TestComponents(t *testing.T) {
 		if !strings.HasSuffix(name, "-controller") {
 			t.Errorf("%s is no name of upstream's", name)
 		}
+	}
+}
+
+func withoutJob(w *world) {
+	job, err := w.cs.BatchV1().Jobs("default").Create(w.ctx, jobOf("work", 1), metav1.CreateOptions{})
+	w.check(err)
+	time.Sleep(10 * time.Second)
+	job, err = w.cs.BatchV1().Jobs("default").Get(w.ctx, job.Name, metav1.GetOptions{})
+	w.check(err)
+	if job.Status.StartTime != nil {
+		w.t.Error("the job has started")
+	}
+}
+
+func withoutTTLAfterFinished(w *world) {
+	job := jobOf("work", 0)
+	job.Spec.TTLSecondsAfterFinished = new(int32(0))
+	_, err := w.cs.BatchV1().Jobs("default").Create(w.ctx, job, metav1.CreateOptions{})
+	w.check(err)
+	time.Sleep(10 * time.Second)
+	job, err = w.cs.BatchV1().Jobs("default").Get(w.ctx, "work", metav1.GetOptions{})
+	w.check(err)
+	if job.Status.CompletionTime == nil || job.DeletionTimestamp != nil {
+		w.t.Errorf("the job ended at %v and is being deleted at %v", job.Status.CompletionTime, job.DeletionTimestamp)
 	}
 }

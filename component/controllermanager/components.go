@@ -17,6 +17,8 @@ func Components() []component.Component {
 		{Name: "replicationcontroller-controller", Source: "replication-controller", Identity: account("replication-controller"), New: newReplicationController},
 		{Name: "daemonset-controller", Identity: account("daemon-set-controller"), New: newDaemonSet},
 		{Name: "statefulset-controller", Identity: account("statefulset-controller"), New: newStatefulSet},
+		{Name: "job-controller", Identity: account("job-controller"), New: newJob},
+		{Name: "ttl-after-finished-controller", Identity: account("ttl-after-finished-controller"), New: newTTLAfterFinished},
 		{Name: "endpoints-controller", Source: "endpoint-controller", Identity: account("endpoint-controller"), New: newEndpoints},
 		{Name: "endpointslice-controller", Source: "endpoint-slice-controller", Identity: account("endpointslice-controller"), New: newEndpointSlice},
 		{Name: "endpointslice-mirroring-controller", Source: "endpoint-slice-mirroring-controller", Identity: account("endpointslicemirroring-controller"), New: newEndpointSliceMirroring},
