@@ -3,6 +3,7 @@ package ownership_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -366,7 +367,7 @@ func TestFinalizers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if all := strings.Join(got.(*corev1.Pod).Finalizers, " "); all != want {
+		if all := strings.Join(slices.Sorted(slices.Values(got.(*corev1.Pod).Finalizers)), " "); all != want {
 			t.Errorf("finalizers %s, want %s", all, want)
 		}
 		return got.(*corev1.Pod)

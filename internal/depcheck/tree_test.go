@@ -264,6 +264,7 @@ func limits() map[string]int {
 		"component":                      90,
 		"component/controllermanager":    95,  // the parser of schedules of CronJobs
 		"component/controllermanager":    100, // podspec, for defaults
+		"component/controllermanager":    91,  // the types of jobs
 		"component/remote":               255, // client-go's discovery knows all kinds of the API
 		"cni":                            0,
 		"cni/internal":                   1,
