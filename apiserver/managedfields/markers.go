@@ -18,6 +18,21 @@ import (
 //go:embed markers.txt
 var markersText string
 
+// definitionMarkers are those of CustomResourceDefinitions, of which client-go has no merge schema.
+const definitionMarkers = `
+k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.CustomResourceDefinitionCondition
+type default ""
+
+k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.CustomResourceDefinitionStatus
+conditions map type
+
+k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaProps
+x-kubernetes-validations map rule
+
+k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.ValidationRule
+rule default ""
+`
+
 // markers are the marks of the fields of one Go type, by JSON name.
 type markers map[string]marks
 

@@ -78,7 +78,7 @@ func (s *Schema) of(t reflect.Type) *shape {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.markers == nil {
-		s.markers, s.shapes = readMarkers(markersText), map[reflect.Type]*shape{}
+		s.markers, s.shapes = readMarkers(markersText+definitionMarkers), map[reflect.Type]*shape{}
 	}
 	return s.shape(t, marks{})
 }
