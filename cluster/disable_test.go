@@ -57,6 +57,7 @@ func TestDisable(t *testing.T) {
 		"persistentvolume-protection-controller":                         withoutPVProtection,
 		"job-controller":                                                 withoutJob,
 		"ttl-after-finished-controller":                                  withoutTTLAfterFinished,
+		"storage-version-migrator-controller":                            withoutStorageVersionMigrator,
 	}
 	authority, err := pki.New("kubernetes")
 	if err != nil {
@@ -264,6 +265,14 @@ func withoutHorizontalPodAutoscaler(w *world) {
 	time.Sleep(time.Minute)
 	if n := *w.deployment("web").Spec.Replicas; n != 2 {
 		w.t.Errorf("scaled to %d", n)
+	}
+}
+
+func withoutStorageVersionMigrator(w *world) {
+	w.migrate("m", "", "configmaps")
+	time.Sleep(10 * time.Minute)
+	if m := w.migration("m"); len(m.Status.Conditions) > 0 || m.Status.ResourceVersion != "" {
+		w.t.Errorf("somebody migrated: %+v", m.Status)
 	}
 }
 

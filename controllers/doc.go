@@ -4,7 +4,7 @@
 // The controllers themselves are in the packages below, one each, under upstream's names: apiservice, clusterroleaggregation,
 // clustertrustbundlepublisher, csrapproving, csrcleaner, csrsigning, podcertificaterequestcleaner, cronjob, customresourcedefinition, daemonset, deployment, disruption, endpoints, endpointslice, endpointslicemirroring, ephemeral,
 // garbagecollector, job, horizontalpodautoscaler, namespace, nodelifecycle, podgc, pvbinder, pvcprotection, pvprotection, replicaset, replicationcontroller, resourcequota, rootca,
-// serviceaccount, statefulset, tainteviction, ttl, vacprotection, ttlafterfinished,
+// serviceaccount, statefulset, storageversionmigrator, tainteviction, ttl, vacprotection, ttlafterfinished,
 // validatingadmissionpolicystatus.
 //
 // A controller is built from the informers it reads, a client for its writes and a recorder. Its handlers only enqueue

@@ -38,6 +38,7 @@ func Components() []component.Component {
 		{Name: "persistentvolume-binder-controller", Source: "persistentvolume-controller", Identity: account("persistent-volume-binder"), New: newPVBinder},
 		{Name: "persistentvolumeclaim-protection-controller", Identity: account("pvc-protection-controller"), New: newPVCProtection},
 		{Name: "persistentvolume-protection-controller", Identity: account("pv-protection-controller"), New: newPVProtection},
+		{Name: "storage-version-migrator-controller", Identity: account("storage-version-migrator-controller"), New: newStorageVersionMigrator},
 		{Name: "resourcequota-controller", Identity: account("resourcequota-controller"), New: newResourceQuota},
 		{Name: "certificatesigningrequest-signing-controller", Identity: account("certificate-controller"), New: newCSRSigning},
 		{Name: "certificatesigningrequest-approving-controller", Identity: account("certificate-controller"), New: newCSRApproving},

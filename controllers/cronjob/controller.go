@@ -27,6 +27,8 @@ type Sources struct {
 
 // Client is what the controller needs of the server: to read CronJobs and jobs past the cache, to create and delete jobs,
 // and to update the status of CronJobs.
+//
+//nolint:interfacebloat // composed of the narrow ones that it needs
 type Client interface {
 	client.Getter
 	client.Creator

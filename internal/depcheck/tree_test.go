@@ -164,6 +164,7 @@ func behind() map[string][]string {
 		"controllers/reconciler":             {"controllers", "lifecycle"},
 		"controllers/replicaset":             {"client", "controllers", "controllers/expectations", "controllers/ownership", "controllers/internal/batch", "controllers/internal/pods", "controllers/internal/rank", "controllers/internal/replicas", "events", "informer", "lifecycle", "podspec/restart"},
 		"controllers/replicationcontroller":  {"client", "controllers", "controllers/expectations", "controllers/ownership", "controllers/internal/batch", "controllers/internal/pods", "controllers/internal/replicas", "events", "informer", "lifecycle", "podspec/restart"},
+		"controllers/storageversionmigrator": {"client", "controllers", "informer", "lifecycle"},
 		"cri/runtimetest":                    {"cri"},
 		"cri/simulated":                      {"cri", "internal/inmemory"},
 		"cri/streams":                        {"cri"},
