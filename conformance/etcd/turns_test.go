@@ -281,6 +281,7 @@ func specPatches(by string) map[string]string {
 		"Event/old":               `{"count":1` + by + `}`,
 		"Event/new":               `{"series":{"count":1` + by + `,"lastObservedTime":"2026-01-01T00:00:00.00000` + by + `Z"}}`,
 		"Deployment/d":            `{"spec":{"replicas":` + by + `,"strategy":{"rollingUpdate":{"maxSurge":` + by + `}}}}`,
+		"DaemonSet/ds":            `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"i:` + by + `"}]}}}}`,
 		"ReplicaSet/rs":           `{"spec":{"replicas":` + by + `}}`,
 		"ControllerRevision/cr":   `{"revision":1` + by + `}`,
 		"EndpointSlice/slice":     `{"ports":[{"name":"turn","port":8` + by + `}]}`,
@@ -295,6 +296,8 @@ func specPatches(by string) map[string]string {
 		"ClusterRole/cr":          `{"rules":null}`,
 		"ClusterRoleBinding/crb":  `{"subjects":null}`,
 		"PodDisruptionBudget/all": `{"spec":{"selector":{"matchLabels":{"turn":"` + by + `"}}}}`,
+
+		"ReplicationController/rc": `{"spec":{"replicas":` + by + `}}`,
 	}
 }
 
@@ -307,9 +310,12 @@ func statusPatches(by string) map[string]string {
 		"Namespace":           `{"status":{"conditions":[` + condition + `]}}`,
 		"Service":             `{"status":{"conditions":[` + condition + `]}}`,
 		"Deployment":          `{"status":{"replicas":` + by + `,"readyReplicas":0,"updatedReplicas":0,"availableReplicas":0,"conditions":[` + condition + `]}}`,
+		"DaemonSet":           `{"status":{"numberReady":` + by + `,"conditions":[` + condition + `]}}`,
 		"ReplicaSet":          `{"status":{"replicas":` + by + `,"fullyLabeledReplicas":0,"readyReplicas":0,"availableReplicas":0,"conditions":[` + condition + `]}}`,
 		"PodDisruptionBudget": `{"status":{"disruptionsAllowed":` + by + `,"conditions":[` + condition + `]}}`,
 		"Ingress":             `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.` + by + `"}]}}}`,
 		"ServiceCIDR":         `{"status":{"conditions":[` + condition + `]}}`,
+
+		"ReplicationController": `{"status":{"replicas":` + by + `,"fullyLabeledReplicas":0,"readyReplicas":0,"availableReplicas":0,"conditions":[` + condition + `]}}`,
 	}
 }

@@ -67,15 +67,15 @@ func own(obj metav1.Object, owner *appsv1.DaemonSet) {
 func TestWatchPods(t *testing.T) {
 	watch(t, func(w *watched) {
 		a, b := w.two()
-		make := func(name string, labels map[string]string, owner *appsv1.DaemonSet) {
+		add := func(name string, labels map[string]string, owner *appsv1.DaemonSet) {
 			w.Helper()
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labels, Finalizers: []string{"x/y"}}}
 			own(p, owner)
 			create(w.bench, p)
 		}
-		make("plain", nil, nil)
+		add("plain", nil, nil)
 		w.want("an orphan without labels", "")
-		make("orphan", app("a"), nil)
+		add("orphan", app("a"), nil)
 		w.want("an orphan", "ns/a")
 		update(w.bench, podAt("orphan"), func(p *corev1.Pod) { p.Annotations = app("x") })
 		w.want("an orphan that changes", "")
@@ -90,7 +90,7 @@ func TestWatchPods(t *testing.T) {
 		w.want("one that changes hands", "ns/a ns/b")
 		stranger := a.DeepCopy()
 		stranger.UID = "before"
-		make("strange", app("a"), stranger)
+		add("strange", app("a"), stranger)
 		w.want("one of a set that is no more", "")
 
 		ready := func(status corev1.ConditionStatus) func(*corev1.Pod) {
@@ -103,7 +103,7 @@ func TestWatchPods(t *testing.T) {
 			own, now string
 		}{{a, "ns/a", "ns/a"}, {b, "ns/b", "ns/b ns/b+31s"}} {
 			name := "of-" + tt.set.Name
-			make(name, app(tt.set.Name), tt.set)
+			add(name, app(tt.set.Name), tt.set)
 			w.want("a pod", tt.own)
 			update(w.bench, statusOf(podAt(name)), ready(corev1.ConditionFalse))
 			w.want("one that is not ready", tt.own)
@@ -125,16 +125,16 @@ func TestWatchPods(t *testing.T) {
 func TestWatchRevisions(t *testing.T) {
 	watch(t, func(w *watched) {
 		a, b := w.two()
-		make := func(name string, labels map[string]string, owner *appsv1.DaemonSet) {
+		add := func(name string, labels map[string]string, owner *appsv1.DaemonSet) {
 			w.Helper()
 			r := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labels}}
 			r.Data.Raw = []byte(`{"a":1}`)
 			own(r, owner)
 			create(w.bench, r)
 		}
-		make("plain", nil, nil)
+		add("plain", nil, nil)
 		w.want("an orphan without labels", "")
-		make("orphan", app("a"), nil)
+		add("orphan", app("a"), nil)
 		w.want("an orphan", "ns/a")
 		update(w.bench, revisionAt("orphan"), func(r *appsv1.ControllerRevision) { r.Annotations = app("x") })
 		w.want("an orphan that changes", "")
@@ -146,7 +146,7 @@ func TestWatchRevisions(t *testing.T) {
 		w.want("one that changes hands", "ns/a ns/b")
 		update(w.bench, revisionAt("orphan"), func(r *appsv1.ControllerRevision) { own(r, nil) })
 		w.want("one that is released", "ns/b")
-		make("owned", app("a"), a)
+		add("owned", app("a"), a)
 		w.want("one that the controller has made", "")
 		update(w.bench, revisionAt("owned"), func(r *appsv1.ControllerRevision) { r.Revision = 2 })
 		w.want("its change", "ns/a")

@@ -222,7 +222,7 @@ func TestTemplateGeneration(t *testing.T) {
 	}
 	err := k.Rules.Guard(t.Context(), with("x"), with("7"))
 	var refusal *registry.Error
-	if !errors.As(err, &refusal) || refusal.Err != registry.ErrBadRequest ||
+	if !errors.As(err, &refusal) || !errors.Is(err, registry.ErrBadRequest) ||
 		refusal.Message != `DaemonSet in version "v1" cannot be handled as a DaemonSet: strconv.ParseInt: parsing "x": invalid syntax` {
 		t.Error(err)
 	}

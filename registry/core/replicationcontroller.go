@@ -66,7 +66,7 @@ func replicationControllers() registry.Kind {
 				},
 			}},
 			Scale: &registry.Scale[*corev1.ReplicationController]{
-				Spec: func(rc *corev1.ReplicationController) int32 { return wanted(rc) },
+				Spec: wanted,
 				Status: func(rc *corev1.ReplicationController) (int32, string) {
 					return rc.Status.Replicas, labels.SelectorFromSet(rc.Spec.Selector).String()
 				},

@@ -26,6 +26,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicybinding"
 	"k8s.io/kubernetes/pkg/registry/apps/controllerrevision"
+	"k8s.io/kubernetes/pkg/registry/apps/daemonset"
 	"k8s.io/kubernetes/pkg/registry/apps/deployment"
 	"k8s.io/kubernetes/pkg/registry/apps/replicaset"
 	"k8s.io/kubernetes/pkg/registry/apps/statefulset"
@@ -36,6 +37,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/limitrange"
 	"k8s.io/kubernetes/pkg/registry/core/namespace"
 	"k8s.io/kubernetes/pkg/registry/core/node"
+	"k8s.io/kubernetes/pkg/registry/core/replicationcontroller"
 	"k8s.io/kubernetes/pkg/registry/core/resourcequota"
 	"k8s.io/kubernetes/pkg/registry/core/secret"
 	"k8s.io/kubernetes/pkg/registry/core/service"
@@ -75,6 +77,8 @@ func strategies() map[string]strategy {
 		"resourcequotas": resourcequota.Strategy, "resourcequotas/status": resourcequota.StatusStrategy,
 		"services": service.Strategy, "services/status": service.StatusStrategy,
 		"endpoints": endpoint.Strategy, "events": event.Strategy,
+		"replicationcontrollers": replicationcontroller.Strategy, "replicationcontrollers/status": replicationcontroller.StatusStrategy,
+		"daemonsets": daemonset.Strategy, "daemonsets/status": daemonset.StatusStrategy,
 		"deployments": deployment.Strategy, "deployments/status": deployment.StatusStrategy,
 		"replicasets": replicaset.Strategy, "replicasets/status": replicaset.StatusStrategy,
 		"statefulsets": statefulset.Strategy, "statefulsets/status": statefulset.StatusStrategy,
