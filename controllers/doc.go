@@ -4,8 +4,7 @@
 // The controllers themselves are in the packages below, one each, under upstream's names: apiservice, clusterroleaggregation,
 // clustertrustbundlepublisher, csrapproving, csrcleaner, csrsigning, podcertificaterequestcleaner, cronjob, customresourcedefinition, daemonset, deployment, disruption, endpoints, endpointslice, endpointslicemirroring, ephemeral,
 // garbagecollector, job, horizontalpodautoscaler, namespace, nodelifecycle, podgc, pvbinder, pvcprotection, pvprotection, replicaset, replicationcontroller, resourcequota, rootca,
-// serviceaccount, statefulset, storageversionmigrator, tainteviction, ttl, vacprotection, ttlafterfinished,
-// validatingadmissionpolicystatus.
+// serviceaccount, statefulset, storageversionmigrator, tainteviction, ttl, vacprotection, ttlafterfinished, validatingadmissionpolicystatus.
 //
 // A controller is built from the informers it reads, a client for its writes and a recorder. Its handlers only enqueue
 // keys; Reconcile reads the current state each time. A Loop gives a controller its queue, its workers and its retries:

@@ -345,7 +345,7 @@ func limits() map[string]int {
 		"storage/wal":                    1,
 
 		// Upstream's rules for definitions and schemas.
-		"cluster/customresources":              536,
+		"cluster/customresources":              537,
 		"controllers/customresourcedefinition": 460,
 		"examples/cluster":                     700,
 
@@ -353,7 +353,7 @@ func limits() map[string]int {
 		"cluster/resourcemetrics": 282,
 
 		// The types of APIServices, and client-go's headers for proxies.
-		"cluster/aggregation": 285,
+		"cluster/aggregation": 286,
 
 		// Upstream's evaluation of expressions in CEL.
 		"admission/internal/expressions": 270,
