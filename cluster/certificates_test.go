@@ -23,10 +23,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authn/bootstraptoken"
 	"github.com/keelson-dev/keelson/authn/x509"
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/component/controllermanager"
+	"github.com/keelson-dev/keelson/controllers/bootstrapsigner"
 	"github.com/keelson-dev/keelson/controllers/clustertrustbundlepublisher"
 	"github.com/keelson-dev/keelson/pki"
+	"github.com/keelson-dev/keelson/registry"
 )
 
 // asking returns a request for a client certificate of a name and groups.
@@ -255,6 +259,53 @@ func (w *world) podsCertificates() {
 	if _, err := requests.Get(w.ctx, "r", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		w.t.Errorf("after an hour: %v", err)
 	}
+}
+
+// TestBootstrapTokens: who has a token can tell that the published kubeconfig is genuine, and is somebody who may be allowed to
+// request certificates, until the token expires.
+func TestBootstrapTokens(t *testing.T) {
+	seen := newWitness()
+	o := seen.options(cluster.Options{Components: append(cluster.DefaultComponents(), controllermanager.BootstrapTokens()...)})
+	inBubble(t, o, func(t *testing.T, w *world) {
+		secrets, maps := w.cs.CoreV1().Secrets("kube-system"), w.cs.CoreV1().ConfigMaps("kube-public")
+		_, err := secrets.Create(w.ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-abcdef"}, Type: corev1.SecretTypeBootstrapToken,
+			StringData: map[string]string{
+				"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-signing": "true", "usage-bootstrap-authentication": "true",
+				"expiration": time.Now().Add(time.Hour).Format(time.RFC3339),
+			},
+		}, metav1.CreateOptions{})
+		w.check(err)
+		_, err = maps.Create(w.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cluster-info"}, Data: map[string]string{"kubeconfig": "x"}}, metav1.CreateOptions{})
+		w.check(err)
+		time.Sleep(5 * time.Second)
+		info, err := maps.Get(w.ctx, "cluster-info", metav1.GetOptions{})
+		w.check(err)
+		if info.Data["jws-kubeconfig-abcdef"] != bootstrapsigner.Sign("x", "abcdef", "0123456789abcdef") {
+			t.Errorf("published is %q", info.Data)
+		}
+		live, err := registry.NewLive[*corev1.Secret](w.c.Registry(), corev1.Resource("secrets"))
+		w.check(err)
+		tokens := bootstraptoken.New(live)
+		id, err := tokens.Verify(w.ctx, "abcdef.0123456789abcdef")
+		w.check(err)
+		if id.Name != "system:bootstrap:abcdef" || !slices.Equal(id.Groups, []string{"system:bootstrappers"}) {
+			t.Errorf("the user is %+v", id)
+		}
+		time.Sleep(2 * time.Hour)
+		if _, err := secrets.Get(w.ctx, "bootstrap-token-abcdef", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("after it has expired: %v", err)
+		}
+		if info, err = maps.Get(w.ctx, "cluster-info", metav1.GetOptions{}); err != nil || len(info.Data) != 1 {
+			t.Errorf("published is %q, %v", info.Data, err)
+		}
+		if id, err := tokens.Verify(w.ctx, "abcdef.0123456789abcdef"); err == nil {
+			t.Errorf("the user is still %+v", id)
+		}
+		for _, bad := range seen.violations(t, w.c) {
+			t.Error(bad)
+		}
+	})
 }
 
 // Checks of what is missing without a component, for TestDisable.

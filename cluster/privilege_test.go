@@ -110,11 +110,16 @@ func liveRBAC[T registry.Object](t *testing.T, c *cluster.Cluster, resource stri
 // upstreamUsers returns the identities of upstream's components, taken from the subjects of its default bindings.
 func upstreamUsers() map[string]bool {
 	users := map[string]bool{"system:kube-scheduler": true}
+	var subjects []rbacv1.Subject
 	for _, b := range bootstrap.Policy().ClusterRoleBindings {
-		for _, s := range b.Subjects {
-			if s.Kind == rbacv1.ServiceAccountKind {
-				users["system:serviceaccount:"+s.Namespace+":"+s.Name] = true
-			}
+		subjects = append(subjects, b.Subjects...)
+	}
+	for _, b := range bootstrap.Policy().RoleBindings {
+		subjects = append(subjects, b.Subjects...)
+	}
+	for _, s := range subjects {
+		if s.Kind == rbacv1.ServiceAccountKind {
+			users["system:serviceaccount:"+s.Namespace+":"+s.Name] = true
 		}
 	}
 	return users

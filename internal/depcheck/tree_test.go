@@ -38,6 +38,7 @@ func siblings() map[string][]string {
 			"internal/boundedcbor", "internal/boundedyaml", "internal/upgrade",
 		},
 		"authn":                       {},
+		"authn/bootstraptoken":        {"internal/bootstraptoken"},
 		"authz":                       {"authn", "client"},
 		"bench":                       {everything},
 		"client":                      {"internal/restclient", "internal/boundedyaml"},
@@ -50,7 +51,7 @@ func siblings() map[string][]string {
 		"conformance":                 {everything},
 		"controllers": {"client", "events", "informer", "lifecycle", "internal/pause", "internal/quota", "podspec/restart",
 			"internal/cronschedule", // of CronJobs
-			"internal/signingrequest",
+			"internal/signingrequest", "internal/bootstraptoken",
 			"authz/rbac", // clusterroleaggregation merges rules as the evaluator reads them
 		},
 		"controllers/statefulset":     {"client", "events", "informer", "lifecycle", "podspec"}, // defaults of stored revisions
@@ -221,6 +222,7 @@ func behind() map[string][]string {
 		"storage/wal":                        {"storage", "storage/internal/disk", "storage/internal/timeline"},
 
 		// Certificates.
+		"authn/bootstraptoken":                    {"authn", "authn/internal/watched", "authn/token", "internal/bootstraptoken"},
 		"admission/certificateapproval":           {"admission", "authn", "authz", "authz/signer"},
 		"admission/certificatesigning":            {"admission", "authn", "authz", "authz/signer"},
 		"admission/certificatesubjectrestriction": {"admission", "authn", "internal/signingrequest"},
@@ -247,6 +249,7 @@ func limits() map[string]int {
 		"apiserver/managedfields":        80,
 		"apiserver/metrics":              200, // Prometheus' client
 		"authn":                          0,
+		"authn/bootstraptoken":           70, // API types
 		"authn/serviceaccount":           75, // API types and go-jose
 		"authn/webhook":                  70, // API types
 		"authz":                          0,
@@ -266,6 +269,7 @@ func limits() map[string]int {
 		"component/controllermanager":    95,  // the parser of schedules of CronJobs
 		"component/controllermanager":    100, // podspec, for defaults
 		"component/controllermanager":    91,  // the types of jobs
+		"component/controllermanager":    91,  // the types of all kinds that controllers read
 		"component/remote":               255, // client-go's discovery knows all kinds of the API
 		"cni":                            0,
 		"cni/internal":                   1,
@@ -307,6 +311,7 @@ func limits() map[string]int {
 		"internal/quota":                 90, // the API's types and its reading of pods' resources
 		"internal/restclient":            120,
 		"internal/signingrequest":        70,  // the types of requests
+		"internal/bootstraptoken":        70,  // secrets
 		"internal/strategicpatch":        145, // apimachinery's reading of the tags of types
 		"internal/testserver":            220,
 		"internal/testcluster":           288,
