@@ -49,7 +49,7 @@ func (v *Verifier) Verify(_ context.Context, text string) (*authn.Identity, erro
 	}
 	groups, err := bootstraptoken.Groups(s)
 	if err != nil {
-		return nil, authn.ErrNoCredentials //nolint:nilerr // as upstream, which does not recognize such a token
+		return nil, authn.ErrNoCredentials // as upstream, which does not recognize such a token
 	}
 	return &authn.Identity{Name: bootstraptoken.UserPrefix + id, Groups: groups}, nil
 }

@@ -38,7 +38,7 @@ func TestSplit(t *testing.T) {
 	for token, want := range map[string]string{
 		"abcdef.0123456789abcdef": "abcdef 0123456789abcdef",
 		"abcdef.0123456789abcde":  "", "abcde.0123456789abcdef": "", "abcdef-0123456789abcdef": "", "ABCDEF.0123456789abcdef": "",
-		"abcdef.0123456789abcdef\n": "", " abcdef.0123456789abcdef": "",
+		"abcdef.0123456789abcdef\n": "", "x.abcdef.0123456789abcdef": "",
 	} {
 		id, secret, ok := bootstraptoken.Split(token)
 		got := ""

@@ -15,6 +15,13 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 )
 
+const errName = nodeError("subject common name does not begin with system:node:")
+
+// nodeError is a message of upstream's.
+type nodeError string
+
+func (e nodeError) Error() string { return string(e) }
+
 // Parse reads a request from PEM. Its signature is not checked.
 func Parse(data []byte) (*x509.CertificateRequest, error) {
 	block, _ := pem.Decode(data)
@@ -38,7 +45,7 @@ func KubeletClient(asked *x509.CertificateRequest, usages []certificatesv1.KeyUs
 	case len(asked.URIs) > 0:
 		return errors.New("URI subjectAltNames are not allowed")
 	case !strings.HasPrefix(asked.Subject.CommonName, "system:node:"):
-		return errors.New("subject common name does not begin with system:node:")
+		return errName
 	}
 	return usedFor(usages, certificatesv1.UsageClientAuth)
 }
@@ -59,7 +66,7 @@ func KubeletServing(asked *x509.CertificateRequest, usages []certificatesv1.KeyU
 		return err
 	}
 	if !strings.HasPrefix(asked.Subject.CommonName, "system:node:") {
-		return errors.New("subject common name does not begin with system:node:")
+		return errName
 	}
 	return nil
 }
