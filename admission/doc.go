@@ -8,7 +8,7 @@
 //
 // Each of upstream's plugins is a package of its own, with upstream's name and messages:
 // certificateapproval, certificatesigning, certificatesubjectrestriction, clustertrustbundleattest,
-// defaultingressclass, defaultstorageclass, defaulttolerationseconds, limitranger, namespacelifecycle, noderestriction, podsecurity, priority, resourcequota,
+// defaultingressclass, defaultstorageclass, defaulttolerationseconds, limitranger, namespacelifecycle, noderestriction, persistentvolumeclaimresize, podsecurity, priority, resourcequota,
 // runtimeclass, serviceaccount, storageobjectinuseprotection, taintnodesbycondition, policy for both plugins that act by policies, and webhook for both that
 // ask webhooks. Package unsupported is keelson's own: it warns of preferences that nothing implements yet.
 //

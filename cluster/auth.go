@@ -24,6 +24,7 @@ import (
 	"github.com/keelson-dev/keelson/admission/limitranger"
 	"github.com/keelson-dev/keelson/admission/namespacelifecycle"
 	"github.com/keelson-dev/keelson/admission/noderestriction"
+	"github.com/keelson-dev/keelson/admission/persistentvolumeclaimresize"
 	"github.com/keelson-dev/keelson/admission/podsecurity"
 	"github.com/keelson-dev/keelson/admission/priority"
 	"github.com/keelson-dev/keelson/admission/resourcequota"
@@ -156,6 +157,10 @@ func DefaultAdmission() []AdmissionStage {
 		{clustertrustbundleattest.Name, func(p ServerParts) (admission.Plugin, error) { return clustertrustbundleattest.New(p.Authorizer), nil }},
 		Ready[admission.Plugin](storageobjectinuseprotection.Name, storageobjectinuseprotection.New()),
 		Ready[admission.Plugin](certificatesubjectrestriction.Name, certificatesubjectrestriction.New()),
+		{persistentvolumeclaimresize.Name, func(p ServerParts) (admission.Plugin, error) {
+			classes, err := registry.NewLive[*storagev1.StorageClass](p.Registry, schema.GroupResource{Group: storagev1.GroupName, Resource: "storageclasses"})
+			return persistentvolumeclaimresize.New(classes), err
+		}},
 		Ready[admission.Plugin](unsupported.Name, unsupported.New(registry.Warn)),
 		{resourcequota.Name, newQuotaPlugin},
 	}

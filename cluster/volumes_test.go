@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,7 +59,9 @@ func (w *world) wantClaim(name, state string) {
 	if !apierrors.IsNotFound(err) {
 		w.check(err)
 		got = string(claim.Status.Phase)
-		if i := slices.IndexFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool { return c.Type == corev1.PersistentVolumeClaimUnused }); i >= 0 {
+		if i := slices.IndexFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
+			return c.Type == corev1.PersistentVolumeClaimUnused
+		}); i >= 0 {
 			got += " unused=" + string(claim.Status.Conditions[i].Status)
 		}
 	}
@@ -92,6 +95,13 @@ func TestVolumes(t *testing.T) {
 		w.addVolume(localVolume("disk"), claimOf("data"))
 		w.wantVolume("disk", "Bound")
 		w.wantClaim("data", "Bound unused=True")
+		larger, err := w.cs.CoreV1().PersistentVolumeClaims("default").Get(w.ctx, "data", metav1.GetOptions{})
+		w.check(err)
+		larger.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
+		_, err = w.cs.CoreV1().PersistentVolumeClaims("default").Update(w.ctx, larger, metav1.UpdateOptions{})
+		if want := "the storageclass that provisions the pvc must support resize"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a claim of a class without expansion grows: %v", err)
+		}
 
 		pod := testPod("user")
 		pod.Spec.NodeName = "node-0"

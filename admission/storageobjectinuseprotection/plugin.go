@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/keelson-dev/keelson/admission"
 )
@@ -12,10 +13,11 @@ import (
 // Name is the plugin's name.
 const Name = "StorageObjectInUseProtection"
 
-// The finalizers of volumes and of claims.
+// The finalizers of volumes, of claims and of VolumeAttributesClasses.
 const (
 	VolumeFinalizer = "kubernetes.io/pv-protection"
 	ClaimFinalizer  = "kubernetes.io/pvc-protection"
+	ClassFinalizer  = "kubernetes.io/vac-protection"
 )
 
 // Plugin is the admission plugin. Make one with New.
@@ -42,6 +44,8 @@ func (*Plugin) Admit(_ context.Context, r *admission.Request) error {
 		protect(&obj.Finalizers, VolumeFinalizer)
 	case *corev1.PersistentVolumeClaim:
 		protect(&obj.Finalizers, ClaimFinalizer)
+	case *storagev1.VolumeAttributesClass:
+		protect(&obj.Finalizers, ClassFinalizer)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/admission"
@@ -30,6 +31,10 @@ func TestFinalizers(t *testing.T) {
 	admissiontest.Admits(t, p, admissiontest.Create(t, claim("a/b")), claim("a/b", pvc))
 	admissiontest.Admits(t, p, admissiontest.Create(t, claim(pvc)), claim(pvc))
 	admissiontest.Admits(t, p, admissiontest.Create(t, claim(), admissiontest.Subresource("x")), claim())
+	class := func(finalizers ...string) *storagev1.VolumeAttributesClass {
+		return &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "c", Finalizers: finalizers}}
+	}
+	admissiontest.Admits(t, p, admissiontest.Create(t, class()), class(storageobjectinuseprotection.ClassFinalizer))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	admissiontest.Admits(t, p, admissiontest.Create(t, pod), pod)
 	if p.Handles(admission.Update) || p.Handles(admission.Delete) || p.Handles(admission.Connect) {

@@ -230,6 +230,7 @@ func behind() map[string][]string {
 		"controllers/csrapproving":                {"client", "controllers", "controllers/internal/csr", "informer", "internal/signingrequest", "lifecycle"},
 		"controllers/csrsigning":                  {"client", "controllers", "controllers/internal/csr", "informer", "internal/signingrequest", "lifecycle"},
 
+		"admission/persistentvolumeclaimresize":  {"admission", "authn"},
 		"admission/storageobjectinuseprotection": {"admission", "authn"},
 	}
 }
