@@ -16,7 +16,6 @@ import (
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/lifecycle"
-	"github.com/keelson-dev/keelson/registry/storage"
 )
 
 // A volume is reserved for a claim, which therefore gets it. The API and the caches of it are in memory.
@@ -34,7 +33,6 @@ func Example() {
 	}}
 	api, err := controllerstest.New(controllerstest.Options{
 		Objects: []informer.Object{disk, data},
-		Kinds:   storage.Kinds(),
 		Before: func(r faults.Request) error {
 			if c, ok := r.Object.(*corev1.PersistentVolumeClaim); ok && c.Status.Phase == corev1.ClaimBound {
 				fmt.Println(c.Name, c.Status.Phase, c.Spec.VolumeName)

@@ -20,7 +20,6 @@ import (
 	"github.com/keelson-dev/keelson/controllers/pvbinder"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/informer/lag"
-	"github.com/keelson-dev/keelson/registry/storage"
 )
 
 func volumes() schema.GroupVersionResource {
@@ -43,7 +42,7 @@ type bench struct {
 func inBubble(t *testing.T, objects []informer.Object, test func(*bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		api := controllerstest.Start(t, controllerstest.Options{Objects: objects, Kinds: storage.Kinds()})
+		api := controllerstest.Start(t, controllerstest.Options{Objects: objects})
 		b := &bench{T: t, api: api, recorder: &controllerstest.Recorder{}}
 		b.claimCache = controllerstest.Source[*corev1.PersistentVolumeClaim](api, claims())
 		in := pvbinder.Sources{
