@@ -351,9 +351,6 @@ type Older struct {
 	New          func() runtime.Object // an empty object of the version
 	// ToStored converts a decoded object into an object of the kind, which may share its memory.
 	ToStored func(runtime.Object) Object
-	// Written tells that objects are stored in this version, as upstream's servers, older ones among them, still do. But
-	// for the version's name, its encoding must be that of the kind.
-	Written bool
 }
 
 // ObjectKey identifies an object of a resource.

@@ -238,17 +238,6 @@ func (r *Resource) gvk() schema.GroupVersionKind {
 	return r.stored.StoredAs()
 }
 
-// recordKind is the kind that stored records name.
-func (r *Resource) recordKind() schema.GroupVersionKind {
-	gvk := r.gvk()
-	for _, v := range r.stored.Older {
-		if v.Written {
-			gvk.Version = v.GroupVersion.Version
-		}
-	}
-	return gvk
-}
-
 func (r *Resource) decode(key string, value []byte, revision int64) (Object, error) {
 	obj, err := r.stored.open(value)
 	if err != nil {

@@ -181,6 +181,6 @@ func (r *Resource) outdated(ctx context.Context, current *Item, obj Object) (boo
 	obj = obj.DeepCopyObject().(Object)
 	obj.SetResourceVersion("") // as in a write
 	codec.Canonical(obj)
-	is, err := codec.Stored(r.recordKind(), obj)
+	is, err := codec.Stored(r.gvk(), obj)
 	return err == nil && !bytes.Equal(rec.Value, is), err
 }

@@ -141,7 +141,7 @@ func (r *Resource) created(ctx context.Context, key string, value []byte, after 
 	for _, item := range r.table.appeared(key, after) {
 		there := item.Object.DeepCopyObject().(Object)
 		there.SetResourceVersion("")
-		stored, err := codec.Stored(r.recordKind(), there) // with its UID, which no other create has
+		stored, err := codec.Stored(r.gvk(), there) // with its UID, which no other create has
 		if err == nil && bytes.Equal(stored, value) {
 			return item
 		}
@@ -166,7 +166,7 @@ func (r *Resource) commit(ctx context.Context, key string, obj Object, write fun
 	obj.SetResourceVersion("")
 	obj.SetSelfLink("")
 	codec.Canonical(obj)
-	value, err := codec.Stored(r.recordKind(), obj)
+	value, err := codec.Stored(r.gvk(), obj)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %s: %w", r.Names.Kind, key, err)
 	}
