@@ -90,6 +90,50 @@ func TestReported(t *testing.T) {
 	}
 }
 
+// TestSlowStart: what cannot succeed is not tried for all pods of a parallel set, and what can is tried for more each time.
+func TestSlowStart(t *testing.T) {
+	for skip, want := range map[int][]string{
+		0: {"Warning FailedCreate Create Pod web-0 in StatefulSet web failed error: quota"},
+		1: {
+			"Normal SuccessfulCreate Create Pod web-0 in StatefulSet web successful",
+			"Warning FailedCreate Create Pod web-1 in StatefulSet web failed error: quota",
+			"Warning FailedCreate Create Pod web-2 in StatefulSet web failed error: quota",
+		},
+	} {
+		inBubble(t, func(b *bench) {
+			b.api.Inject(faults.Fault{Verb: faults.Create, Resource: "pods", Err: errors.New("quota"), Skip: skip, Times: -1})
+			b.pods.Hold()
+			create(b, web(6, parallel))
+			b.wantEvents(want...)
+			b.api.Heal()
+			b.pods.Resume()
+			b.after(time.Minute)
+			if got := len(b.podList()); got != 6 {
+				t.Errorf("%d pods", got)
+			}
+		})
+	}
+}
+
+// TestMisnamed: a pod with the ordinal of a member and another name is not renamed, and that is reported.
+func TestMisnamed(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.node()
+		create(b, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-007", Namespace: "ns", Labels: app()}})
+		b.after(time.Minute)
+		create(b, web(1, func(set *appsv1.StatefulSet) { set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 7} }))
+		b.after(time.Second)
+		failed := false
+		for _, e := range b.events.Take() {
+			failed = failed || strings.HasPrefix(e, "Warning FailedUpdate Update Pod web-7 in StatefulSet web failed error: ")
+		}
+		if !failed {
+			t.Error("no failure was reported")
+		}
+		b.wantPods("web-007=image+")
+	})
+}
+
 // TestForeignPod: a pod that has the name of one of the set's and is not its own is left alone.
 func TestForeignPod(t *testing.T) {
 	inBubble(t, func(b *bench) {

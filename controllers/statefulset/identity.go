@@ -115,11 +115,9 @@ func (w *world) keepsCurrent(ordinal int) bool {
 	return false
 }
 
-// identified reports whether the pod has the name and the label of its ordinal.
+// identified reports whether a pod of the set has the name and the label of its ordinal.
 func identified(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
-	name, n := identity(pod.Name)
-	return n >= 0 && name == set.Name && pod.Name == podName(set, n) && pod.Namespace == set.Namespace &&
-		pod.Labels[appsv1.StatefulSetPodNameLabel] == pod.Name
+	return pod.Name == podName(set, ordinal(pod)) && pod.Labels[appsv1.StatefulSetPodNameLabel] == pod.Name
 }
 
 // identify gives the pod the name and the labels of its ordinal.
@@ -132,12 +130,9 @@ func identify(set *appsv1.StatefulSet, pod *corev1.Pod) {
 	pod.Labels = labels
 }
 
-// mounted reports whether the pod's volumes are its claims.
+// mounted reports whether a pod of the set has its claims as volumes.
 func mounted(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
 	n := ordinal(pod)
-	if n < 0 {
-		return false
-	}
 	byName := map[string]*corev1.Volume{}
 	for i := range pod.Spec.Volumes {
 		byName[pod.Spec.Volumes[i].Name] = &pod.Spec.Volumes[i]

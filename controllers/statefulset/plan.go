@@ -85,7 +85,7 @@ func (w *world) arrange() (members, condemned []*corev1.Pod) {
 // plan returns what to do, apart from the rolling update: an ordered set does one thing at a time.
 func (w *world) plan(members, condemned []*corev1.Pod) plan {
 	var p plan
-	first := w.firstUnavailable(members, condemned)
+	first := w.firstUnavailable(condemned)
 	for _, phase := range []struct {
 		pods   []*corev1.Pod
 		decide func(*corev1.Pod) (steps []step, blocks bool)
@@ -114,13 +114,8 @@ func (w *world) plan(members, condemned []*corev1.Pod) plan {
 	return p
 }
 
-// firstUnavailable returns the unavailable pod with the lowest ordinal; those beyond the size of the set come last.
-func (w *world) firstUnavailable(members, condemned []*corev1.Pod) *corev1.Pod {
-	for _, pod := range members {
-		if unavailable(w.set, pod, w.now) {
-			return pod
-		}
-	}
+// firstUnavailable returns the unavailable pod with the lowest ordinal among those beyond the size of the set, or nil.
+func (w *world) firstUnavailable(condemned []*corev1.Pod) *corev1.Pod {
 	for _, pod := range slices.Backward(condemned) {
 		if unavailable(w.set, pod, w.now) {
 			return pod
@@ -165,8 +160,8 @@ func (w *world) retained(pod *corev1.Pod) (steps []step, blocks bool) {
 	return steps, false
 }
 
-// condemned decides whether to delete a pod beyond the size of the set. An ordered set waits until all others are
-// available, unless this is the first that is not.
+// condemned decides whether to delete a pod beyond the size of the set. An ordered set, whose members are available by
+// then, waits until the pod is available, unless it is the first that is not.
 func (w *world) condemned(pod, firstUnavailable *corev1.Pod) (steps []step, blocks bool) {
 	healthy := runningAndReady(pod) && pods.Available(pod, w.set.Spec.MinReadySeconds, w.now)
 	if pod.DeletionTimestamp != nil || w.ordered() && !healthy && pod != firstUnavailable {

@@ -219,6 +219,11 @@ func TestCollision(t *testing.T) {
 		if got := b.set().Status; got.CollisionCount == nil || *got.CollisionCount != 1 || got.UpdateRevision == name || !strings.HasPrefix(got.UpdateRevision, "web-") {
 			t.Errorf("status %+v", got)
 		}
+		b.change(image("web:2"))
+		b.after(time.Minute)
+		if got := b.set().Status; got.CollisionCount == nil || *got.CollisionCount != 1 || got.ObservedGeneration != 2 {
+			t.Errorf("after a further revision: %+v", got)
+		}
 	})
 }
 
