@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -212,6 +213,10 @@ func TestSetNumber(t *testing.T) {
 	}
 	if three, err := revisions.SetNumber(t.Context(), api, r, 3); err != nil || three.Revision != 3 {
 		t.Errorf("from a stale cache: %v, %v", three, err)
+	}
+	api.Inject(faults.Fault{Verb: faults.Update, Err: apierrors.NewConflict(appsv1.SchemeGroupVersion.WithResource("controllerrevisions").GroupResource(), "web-a", errors.New("changed")), Times: 2})
+	if _, err := revisions.SetNumber(t.Context(), api, r, 4); !apierrors.IsConflict(err) {
+		t.Errorf("changed twice: %v", err)
 	}
 	down := errors.New("down")
 	api.Inject(faults.Fault{Verb: faults.Get, Err: down})
