@@ -148,7 +148,7 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("left are %+v", left.Items)
 		}
 		for _, bad := range seen.violations(t, c) {
-			if !strings.HasPrefix(bad, "system:bootstrap:") && !strings.HasPrefix(bad, "ann") && !strings.HasPrefix(bad, "ben") {
+			if !strings.HasPrefix(bad, "system:bootstrap:") && !strings.HasPrefix(bad, "ann") && !strings.HasPrefix(bad, "ben") && !strings.HasPrefix(bad, "system:node:m:") {
 				t.Error(bad)
 			}
 		}
@@ -241,6 +241,12 @@ func (w *world) podsCertificates() {
 		},
 	}, metav1.CreateOptions{})
 	w.check(err)
+	for node, may := range map[string]bool{"n": true, "m": false} {
+		cs := clientset(w.t, w.c.ConfigFor(authn.NodeIdentity(node)))
+		if _, err := cs.CertificatesV1().PodCertificateRequests("default").Get(w.ctx, "r", metav1.GetOptions{}); (err == nil) != may || err != nil && !apierrors.IsForbidden(err) {
+			w.t.Errorf("node %s reads the request of n: %v", node, err)
+		}
+	}
 	ben := clientset(w.t, w.c.ConfigFor(&authn.Identity{Name: "ben", Groups: []string{authn.GroupAuthenticated}}))
 	_, err = w.cs.RbacV1().ClusterRoles().Create(w.ctx, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "status-of-requests"},

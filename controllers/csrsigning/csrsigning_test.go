@@ -91,6 +91,7 @@ func (b *bench) decide(r *request, conditions ...certificatesv1.RequestCondition
 	if err != nil {
 		b.Fatal(err)
 	}
+	synctest.Wait() // until the controller has seen it, so that each state is reconciled once
 	made = made.DeepCopy()
 	for _, kind := range conditions {
 		made.Status.Conditions = append(made.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: kind, Status: corev1.ConditionTrue})
