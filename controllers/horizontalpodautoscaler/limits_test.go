@@ -89,10 +89,10 @@ func TestStabilization(t *testing.T) {
 		b.after(15 * time.Second)
 		b.wantReplicas("web", 2)
 	})
-	steps(t, horizontalpodautoscaler.Options{Stabilization: 90*time.Second + time.Millisecond}, 10, 2, func(a *hpa) {
+	steps(t, horizontalpodautoscaler.Options{Stabilization: 95*time.Second + time.Millisecond}, 10, 2, func(a *hpa) {
 		a.Spec.Behavior.ScaleDown.StabilizationWindowSeconds = nil // that of the controller, in seconds
 	}, func(b *bench) {
-		b.after(75 * time.Second)
+		b.after(90 * time.Second)
 		b.wantReplicas("web", 10)
 		b.wantLimits(downStabilized, within)
 		b.after(15 * time.Second)

@@ -30,6 +30,16 @@ func TestSpec(t *testing.T) {
 	type spec = autoscalingv2.HorizontalPodAutoscalerSpec
 	changes := []change{
 		{Name: "as it is", To: func(*hpa) {}},
+		{Name: "the least of everything", To: to(func(s *spec) {
+			s.MaxReplicas, s.Behavior.ScaleUp.StabilizationWindowSeconds, s.Behavior.ScaleUp.Tolerance = 2, new(int32(0)), quantity("0")
+		})},
+		{Name: "no minimum", To: to(func(s *spec) { s.MinReplicas, s.MaxReplicas, s.Metrics = nil, 1, []metric{pods(average("1"))} })},
+		{Name: "zero with an object first", To: to(func(s *spec) {
+			s.MinReplicas, s.Metrics = new(int32(0)), []metric{object(average("1")), pods(average("1"))}
+		})},
+		{Name: "nothing at most", To: to(func(s *spec) {
+			s.MinReplicas, s.MaxReplicas, s.Metrics = new(int32(0)), 0, []metric{object(value("1"))}
+		}), Refused: []string{`spec.maxReplicas: Required value`}},
 		{Name: "negative minimum", To: to(func(s *spec) { s.MinReplicas = new(int32(-1)) }), Refused: []string{
 			`spec.minReplicas: Invalid value: -1: must be greater than or equal to 0`}},
 		{Name: "no maximum", To: to(func(s *spec) { s.MaxReplicas = 0 }), Refused: []string{
@@ -194,7 +204,11 @@ func refused(t *testing.T, errs field.ErrorList, want ...string) {
 
 // TestUnknownTypes: the list of errors names an unknown type twice, as upstream's.
 func TestUnknownTypes(t *testing.T) {
-	a := autoscaler()
+	a, old := autoscaler(), autoscaler()
+	old.Spec.Metrics = []metric{{Type: "Object"}, {Type: "Guess", Object: object(value("1")).Object}}
+	if errs := registrytest.Replace(kind(t), "", a, old); len(errs) > 0 {
+		t.Errorf("instead of an unknown one: %v", errs)
+	}
 	a.Spec.Metrics = []metric{{Type: "Guess"}}
 	const message = `spec.metrics[0].type: Unsupported value: "Guess": supported values: "ContainerResource", "External", "Object", "Pods", "Resource"`
 	refused(t, kind(t).Rules.Validate(a), message, message)

@@ -166,6 +166,12 @@ func TestV1(t *testing.T) {
 func TestV1Plain(t *testing.T) {
 	k := kind(t)
 	a := &hpa{Spec: autoscalingv2.HorizontalPodAutoscalerSpec{Metrics: []metric{cpu(utilization(5)), cpu(utilization(6))}}}
+	a.Annotations = map[string]string{prefix + "conditions": "stale"}
+	a.Status.CurrentMetrics = []autoscalingv2.MetricStatus{{Type: "Resource"}} // of a metric that has failed
+	if got := toV1(t, k, a); got.Annotations[prefix+"current-metrics"] != `[{"type":"Resource"}]` || len(got.Annotations) != 1 {
+		t.Errorf("annotations %v", got.Annotations)
+	}
+	a.Status.CurrentMetrics = nil
 	got := toV1(t, k, a)
 	if len(got.Annotations) != 0 || *got.Spec.TargetCPUUtilizationPercentage != 5 || got.Status.CurrentCPUUtilizationPercentage != nil {
 		t.Errorf("%+v", got)
@@ -244,6 +250,8 @@ func TestCells(t *testing.T) {
 		"none":                       {nil, nil, "<none>"},
 		"unknown type":               {[]metric{{Type: "x"}}, nil, "<unknown type>"},
 		"no source":                  {[]metric{{Type: "Pods"}}, nil, "<unknown type>"},
+		"another source":             {[]metric{{Type: "Guess", Pods: pods(average("5")).Pods}, {Type: "Object"}}, nil, "<unknown type>, <unknown type>"},
+		"no container":               {[]metric{{Type: "ContainerResource"}, {Type: "External"}}, nil, "<unknown type>, <unknown type>"},
 		"external":                   {[]metric{external(value("5"))}, now3, "1/5"},
 		"external, unknown":          {[]metric{external(value("5"))}, nil, "<unknown>/5"},
 		"external, nothing":          {[]metric{external(value("5"))}, nothing, "<nil>/5"},
