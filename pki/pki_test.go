@@ -3,6 +3,8 @@ package pki_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"os"
 	"path/filepath"
@@ -224,4 +226,30 @@ func TestHandshake(t *testing.T) {
 		t.Error(err)
 	}
 	_ = c.Close()
+}
+
+// TestSign: an authority signs what others make, with a serial number of its own, and leaves their template as it is.
+func TestSign(t *testing.T) {
+	a, err := pki.New("kubernetes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := pki.New("other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := must(t, other).PublicKey
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: "ann"}, NotAfter: a.NotAfter()}
+	signed, err := a.Sign(template, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(signed)
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.CheckSignatureFrom(must(t, a)) != nil || c.Subject.CommonName != "ann" || !c.NotAfter.Equal(must(t, a).NotAfter) || c.SerialNumber.Sign() <= 0 || template.SerialNumber != nil {
+		t.Errorf("signed %+v for %+v", c, template)
+	}
 }
