@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/client/faults"
+	"github.com/keelson-dev/keelson/controllers/controllerstest"
 )
 
 const (
@@ -124,6 +125,11 @@ func TestForeignClaim(t *testing.T) {
 			"Warning ConflictingController PersistentVolumeClaim data-web-0 has a conflicting OwnerReference that acts as a manging controller, "+
 				"the retention policy is ignored for this claim")
 		b.wantClaims("data-web-0<X/x")
+		b.change(keeping(keep, keep))
+		b.events.Take()
+		b.remove(at(controllerstest.Pods(), "web-0"), metav1.DeleteOptions{})
+		b.after(time.Minute)
+		b.wantEvents("Normal SuccessfulCreate Create Pod web-0 in StatefulSet web successful") // it is nobody's business
 	})
 }
 

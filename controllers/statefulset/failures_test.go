@@ -246,7 +246,8 @@ func TestSlowCache(t *testing.T) {
 
 // TestSlowCacheOfClaims: claims are created once, even if the cache does not show them yet.
 func TestSlowCacheOfClaims(t *testing.T) {
-	inBubble(t, func(b *bench) {
+	var log trial.Text
+	run(t, &bench{log: slog.New(slog.NewTextHandler(&log, nil))}, func(b *bench) {
 		b.claims.Hold()
 		create(b, web(1, withClaims("data"), keeping(drop, keep)))
 		b.change(func(set *appsv1.StatefulSet) { set.Annotations = map[string]string{"a": "b"} })
@@ -258,6 +259,9 @@ func TestSlowCacheOfClaims(t *testing.T) {
 		b.wantEvents(
 			"Normal SuccessfulCreate Create Claim data-web-0 Pod web-0 in StatefulSet web success",
 			"Normal SuccessfulCreate Create Pod web-0 in StatefulSet web successful")
+		if log.String() != "" {
+			t.Errorf("failed: %s", log.String())
+		}
 	})
 }
 

@@ -125,6 +125,8 @@ func TestOwners(t *testing.T) {
 		"one beside the pod":     {keeping(keep, drop), "web-9", "controller pod", "controller"},
 		"of another set":         {keeping(drop, keep), "web-0", "oldset", "same"},
 		"of another pod":         {keeping(drop, drop), "web-9", "oldpod", "same"},
+		"retained, of its set":   {keeping(keep, keep), "web-9", "oldset pod", "same"},
+		"under another name":     {keeping(drop, keep), "web-0", "alias", "set?"},
 		"retained, of another":   {keeping(keep, keep), "web-9", "oldpod set", "same"},
 	} {
 		set := web(1, tt.policy)
@@ -162,6 +164,8 @@ func reference(owner, pod string) metav1.OwnerReference {
 		ref.Kind, ref.Controller = "Other", nil
 	case "controller":
 		ref.Kind = "Other"
+	case "alias":
+		ref.Kind, ref.Controller, owner = "Other", nil, "set"
 	case "set?":
 		ref.Controller, owner = nil, "set"
 	}
