@@ -67,6 +67,7 @@ func TestEphemeralClaims(t *testing.T) {
 		foreign := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "b-scratch"}, Spec: claimSpec()}
 		_, err := claims.Create(w.ctx, foreign, metav1.CreateOptions{})
 		w.check(err)
+		time.Sleep(time.Second) // the controller knows the claim before the pod
 		for _, name := range []string{"a", "b"} {
 			_, err := w.pods.Create(w.ctx, ephemeralPod(name), metav1.CreateOptions{})
 			w.check(err)

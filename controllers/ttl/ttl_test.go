@@ -2,14 +2,17 @@ package ttl_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
@@ -18,6 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/ttl"
 	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/informer/memory"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
@@ -85,9 +89,40 @@ func (b *bench) want(i int, value string) {
 	}
 }
 
+// told is a server that only remembers what the last patch of each node says.
+type told struct {
+	mu     sync.Mutex
+	values map[string]string
+}
+
+func (s *told) Patch(_ context.Context, of client.Target, patch client.Patch, _ metav1.PatchOptions) (runtime.Object, error) {
+	var node corev1.Node
+	if err := json.Unmarshal(patch.Data, &node); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.values[of.Name] = node.Annotations[annotation]
+	return &node, nil
+}
+
+func (s *told) of(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.values[name]
+}
+
 // TestSizes: what a node has once it changes depends on the number of nodes, and on which side it was reached from.
 func TestSizes(t *testing.T) {
-	inBubble(t, func(b *bench) {
+	synctest.Test(t, func(t *testing.T) {
+		source, server := memory.New[*corev1.Node](), &told{values: map[string]string{}}
+		in := ttl.Sources{Nodes: informer.New(source, informer.Options{})}
+		controllerstest.Go(t, in.Nodes, controllers.NewLoop(ttl.New(in, server), controllers.Options{}))
+		synctest.Wait()
+		put := func(i, step int) {
+			source.Put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: at(i).Name, Labels: map[string]string{"step": fmt.Sprint(step)}}})
+		}
+		count := 0
 		for i, step := range []struct {
 			count int
 			want  string
@@ -97,9 +132,18 @@ func TestSizes(t *testing.T) {
 			{1000, "30"}, {1001, "60"}, {900, "60"}, {899, "30"},
 			{2000, "60"}, {2001, "300"}, {1800, "300"}, {1799, "60"},
 		} {
-			b.resize(step.count)
-			b.patch(0, fmt.Sprintf(`{"metadata":{"labels":{"step":"%d"}}}`, i))
-			b.want(0, step.want)
+			for ; count < step.count; count++ {
+				put(count, i)
+			}
+			for ; count > step.count; count-- {
+				source.Delete("", at(count-1).Name)
+			}
+			synctest.Wait()
+			put(0, i)
+			synctest.Wait()
+			if got := server.of(at(0).Name); got != step.want {
+				t.Errorf("with %d nodes: %q, want %q", count, got, step.want)
+			}
 		}
 	})
 }
