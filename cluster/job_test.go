@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,12 +33,12 @@ func jobOf(name string, n int32) *batchv1.Job {
 // ending returns nodes whose containers end after two seconds; the first of the index 1 fails later, and is replaced after
 // ten seconds.
 func ending() cluster.Options {
-	failed := false
+	var failed atomic.Bool
 	return cluster.Options{Nodes: cluster.Nodes{Count: 1, Runtime: func(string) simulated.Options {
 		return simulated.Options{Program: func(p simulated.Process) simulated.Program {
 			end := simulated.Program{Exits: true, After: 2 * time.Second}
-			if strings.HasPrefix(p.Pod.Name, "work-1-") && !failed {
-				failed, end.ExitCode, end.After = true, 3, 4*time.Second
+			if strings.HasPrefix(p.Pod.Name, "work-1-") && failed.CompareAndSwap(false, true) {
+				end.ExitCode, end.After = 3, 4*time.Second
 			}
 			return end
 		}}

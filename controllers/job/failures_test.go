@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,13 +80,13 @@ func TestEveryFailureOfIndexes(t *testing.T) {
 
 // TestCannotCreate: creations stop at the first failure, which has an event, and go on later.
 func TestCannotCreate(t *testing.T) {
-	down := true
+	var up atomic.Bool
 	creations := 0
 	b := &bench{before: func(r faults.Request) error {
 		if r.Verb != faults.Create {
 			return nil
 		}
-		if creations++; down && creations > 1 {
+		if creations++; !up.Load() && creations > 1 {
 			return errors.New("no quota")
 		}
 		return nil
@@ -97,7 +98,7 @@ func TestCannotCreate(t *testing.T) {
 		}
 		b.wantEvents(created+"work-00001", "Warning FailedCreate Error creating: no quota", "Warning FailedCreate Error creating: no quota")
 		b.wantStatus("active 1 ready 0 terminating 0 succeeded 0 failed 0")
-		down = false
+		up.Store(true)
 		b.after(time.Minute)
 		b.wantStatus("active 8 ready 0 terminating 0 succeeded 0 failed 0")
 	})
@@ -121,9 +122,9 @@ func TestNamespaceGoes(t *testing.T) {
 }
 
 func TestCannotDelete(t *testing.T) {
-	down := true
+	var up atomic.Bool
 	b := &bench{before: func(r faults.Request) error {
-		if r.Verb == faults.Delete && down {
+		if r.Verb == faults.Delete && !up.Load() {
 			return errors.New("not now")
 		}
 		return nil
@@ -138,7 +139,7 @@ func TestCannotDelete(t *testing.T) {
 		if got := b.events.Take(); len(got) == 0 || got[0] != "Warning FailedDelete Error deleting: not now" {
 			t.Errorf("events %q", got)
 		}
-		down = false
+		up.Store(true)
 		b.after(time.Minute)
 		b.wantStatus("active 0 ready 0 terminating 0 succeeded 0 failed 1 FailureTarget(DeadlineExceeded) Failed(DeadlineExceeded)")
 	})
