@@ -44,11 +44,11 @@ func TestEveryFailure(t *testing.T) {
 			create(b, logs(func(set *appsv1.DaemonSet) { set.Spec.RevisionHistoryLimit = new(int32(0)) }))
 			b.after(time.Minute)
 			b.change(image("two"))
-			b.after(time.Hour)
+			b.after(time.Minute)
 			b.change(image("one"))
-			b.after(time.Hour)
+			b.after(time.Minute)
 			b.change(func(set *appsv1.DaemonSet) { set.Spec.Template.Spec.NodeSelector = map[string]string{"on": "a"} })
-			b.after(time.Hour)
+			b.after(time.Minute)
 			numbers := ""
 			for _, r := range b.history() {
 				numbers += fmt.Sprintf(" %d", r.Revision)
