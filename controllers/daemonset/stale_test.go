@@ -3,10 +3,12 @@ package daemonset_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // wantWrites compares the controller's writes since the last call.
@@ -63,5 +65,47 @@ func TestAdoptionNotSeen(t *testing.T) {
 		touch(b)
 		b.wantWrites("a revision", "[]")
 		b.revisions.Resume()
+	})
+}
+
+// TestLabelsNotSeen: a pod that was labelled anew is not one of an old template, even if the cache does not show its label.
+func TestLabelsNotSeen(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.kubelets(0, 0)
+		b.nodes("a")
+		set := create(b, logs())
+		name := b.list()[0].Name
+		update(b, podAt(name), func(pod *corev1.Pod) { delete(pod.Labels, "pod-template-generation") })
+		b.pods.Hold()
+		create(b, &appsv1.ControllerRevision{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r", Labels: map[string]string{"app": "log", "controller-revision-hash": "r"}},
+			Data:       dataOf(b, set), Revision: 5,
+		})
+		b.change(func(set *appsv1.DaemonSet) { set.Labels = app("x") })
+		if pods := b.list(); len(pods) != 1 || pods[0].Name != name || pods[0].DeletionTimestamp != nil || pods[0].Labels["controller-revision-hash"] != "r" {
+			b.Errorf("pods %+v", pods)
+		}
+		b.pods.Resume()
+	})
+}
+
+// TestRollsOutAfterItsWrites: old pods are not replaced before the cache shows the new ones of other nodes.
+func TestRollsOutAfterItsWrites(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.kubelets(0, 0)
+		b.nodes("a", "b")
+		create(b, logs(func(set *appsv1.DaemonSet) {
+			set.Spec.Template.Spec.NodeSelector = map[string]string{"on": "a"}
+			set.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{MaxUnavailable: new(intstr.FromString("100%"))}
+		}))
+		b.pods.Hold()
+		b.change(func(set *appsv1.DaemonSet) {
+			image("two")(set)
+			set.Spec.Template.Spec.NodeSelector = nil
+		})
+		b.wantPods("a one, b two")
+		b.pods.Resume()
+		b.after(time.Minute)
+		b.wantPods("a two, b two")
 	})
 }
