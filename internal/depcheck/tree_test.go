@@ -164,7 +164,7 @@ func behind() map[string][]string {
 		"controllers/leaderelection":         {"client", "controllers", "events", "internal/pause", "lifecycle"},
 		"controllers/reconciler":             {"controllers", "lifecycle"},
 		"controllers/replicaset":             {"client", "controllers", "controllers/expectations", "controllers/ownership", "controllers/internal/batch", "controllers/internal/pods", "controllers/internal/rank", "controllers/internal/replicas", "events", "informer", "lifecycle", "podspec/restart"},
-		"controllers/replicationcontroller":  {"client", "controllers", "controllers/expectations", "controllers/ownership", "controllers/internal/batch", "controllers/internal/pods", "controllers/internal/replicas", "events", "informer", "lifecycle", "podspec/restart"},
+		"controllers/replicationcontroller":  {"client", "controllers", "controllers/expectations", "controllers/ownership", "controllers/internal/batch", "controllers/internal/pods", "controllers/internal/rank", "controllers/internal/replicas", "events", "informer", "lifecycle", "podspec/restart"},
 		"controllers/storageversionmigrator": {"client", "controllers", "informer", "lifecycle"},
 		"cri/runtimetest":                    {"cri"},
 		"cri/simulated":                      {"cri", "internal/inmemory"},
@@ -179,7 +179,7 @@ func behind() map[string][]string {
 		"informer/memory":                    {"informer"},
 		"informer/wire":                      {"informer", "internal/restclient"},
 		"internal/atomicfile":                {},
-		"kubelet":                            {"client", "cri", "events", "informer", "internal/pause", "kubelet/decision", "kubelet/environment/expansion", "kubelet/security", "podspec/features", "podspec/origin", "podspec/qos", "podspec/restart"},
+		"kubelet":                            {"client", "cri", "events", "informer", "internal/pause", "kubelet/decision", "kubelet/environment/expansion", "kubelet/security", "lifecycle", "podspec/features", "podspec/origin", "podspec/qos", "podspec/restart"},
 		"kubelet/decision":                   {"cri", "podspec/qos", "podspec/restart"},
 		"lifecycle":                          {},
 		"pki":                                {},
@@ -187,7 +187,7 @@ func behind() map[string][]string {
 		"registry/apiextensions":             kind,
 		"registry/allocation":                {"informer", "registry", "registry/codec", "registry/internal/ordered", "storage"},
 		"registry/apiregistration":           kind,
-		"registry/autoscaling":               append(kind, "podspec", "podspec/qos", "podspec/restart"),
+		"registry/autoscaling":               append(kind, "podspec", "podspec/qos", "podspec/restart", "podspec/signername"),
 		"registry/certificates":              append(kind, "authn", "authz", "authz/signer", "internal/signingrequest", "podspec/signername"),
 		"registry/codec":                     {},
 		"registry/coordination":              kind,
@@ -265,12 +265,9 @@ func limits() map[string]int {
 		"client/kubeconfig":              115,
 		"client/printer":                 85,
 		"client/rest":                    120,
-		"cluster":                        281, // of which 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
+		"cluster":                        282, // of which 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
 		"component":                      90,
-		"component/controllermanager":    95,  // the parser of schedules of CronJobs
-		"component/controllermanager":    100, // podspec, for defaults
-		"component/controllermanager":    91,  // the types of jobs
-		"component/controllermanager":    91,  // the types of all kinds that controllers read
+		"component/controllermanager":    103, // the types of all kinds that controllers read, the parser of schedules
 		"component/remote":               255, // client-go's discovery knows all kinds of the API
 		"cni":                            0,
 		"cni/internal":                   1,
@@ -288,7 +285,7 @@ func limits() map[string]int {
 		"cri/streams":                    24, // SPDY and WebSocket
 		"events":                         90,
 		"examples":                       436, // of examples/cluster, one for what a log file may grow to
-		"examples/assets":                545, // rules for definitions, CEL, as in examples/cluster
+		"examples/assets":                546, // rules for definitions, CEL, as in examples/cluster
 		"examples/controller":            640, // controller-runtime
 		"informer":                       80,
 		"informer/clientgo":              125, // the caches of client-go
@@ -315,7 +312,7 @@ func limits() map[string]int {
 		"internal/bootstraptoken":        70,  // secrets
 		"internal/strategicpatch":        145, // apimachinery's reading of the tags of types
 		"internal/testserver":            220,
-		"internal/testcluster":           288,
+		"internal/testcluster":           289,
 		"internal/transcript":            150,
 		"lifecycle":                      0,
 		"kubelet":                        90,
@@ -351,23 +348,23 @@ func limits() map[string]int {
 		"storage/wal":                    1,
 
 		// Upstream's rules for definitions and schemas.
-		"cluster/customresources":              537,
+		"cluster/customresources":              538,
 		"controllers/customresourcedefinition": 460,
 		"examples/cluster":                     700,
 
 		// The types of metrics and of kubelets' summaries.
-		"cluster/resourcemetrics": 282,
+		"cluster/resourcemetrics": 284,
 
 		// The types of APIServices, and client-go's headers for proxies.
-		"cluster/aggregation": 286,
+		"cluster/aggregation": 287,
 
 		// Upstream's evaluation of expressions in CEL.
 		"admission/internal/expressions": 270,
 		"admission/policy/cel":           270,
 		"admission/policy/typecheck":     290,
 		"admission/webhook/cel":          270,
-		"cluster/policies":               384,
-		"cluster/webhooks":               383,
+		"cluster/policies":               385,
+		"cluster/webhooks":               384,
 
 		// All of it, and controller-runtime's installation of definitions and webhooks.
 		"envtest": 865,
