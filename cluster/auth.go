@@ -144,22 +144,22 @@ func DefaultAdmission() []AdmissionStage {
 			classes, err := registry.NewLive[*storagev1.StorageClass](p.Registry, schema.GroupResource{Group: storagev1.GroupName, Resource: "storageclasses"})
 			return defaultstorageclass.New(classes), err
 		}},
+		Ready[admission.Plugin](storageobjectinuseprotection.Name, storageobjectinuseprotection.New()),
+		{persistentvolumeclaimresize.Name, func(p ServerParts) (admission.Plugin, error) {
+			classes, err := registry.NewLive[*storagev1.StorageClass](p.Registry, schema.GroupResource{Group: storagev1.GroupName, Resource: "storageclasses"})
+			return persistentvolumeclaimresize.New(classes), err
+		}},
 		{runtimeclass.Name, func(p ServerParts) (admission.Plugin, error) {
 			classes, err := registry.NewLive[*nodev1.RuntimeClass](p.Registry, schema.GroupResource{Group: nodev1.GroupName, Resource: "runtimeclasses"})
 			return runtimeclass.New(classes), err
 		}},
-		{defaultingressclass.Name, func(p ServerParts) (admission.Plugin, error) {
-			classes, err := registry.NewLive[*networkingv1.IngressClass](p.Registry, schema.GroupResource{Group: networkingv1.GroupName, Resource: "ingressclasses"})
-			return defaultingressclass.New(classes), err
-		}},
 		{certificateapproval.Name, func(p ServerParts) (admission.Plugin, error) { return certificateapproval.New(p.Authorizer), nil }},
 		{certificatesigning.Name, func(p ServerParts) (admission.Plugin, error) { return certificatesigning.New(p.Authorizer), nil }},
 		{clustertrustbundleattest.Name, func(p ServerParts) (admission.Plugin, error) { return clustertrustbundleattest.New(p.Authorizer), nil }},
-		Ready[admission.Plugin](storageobjectinuseprotection.Name, storageobjectinuseprotection.New()),
 		Ready[admission.Plugin](certificatesubjectrestriction.Name, certificatesubjectrestriction.New()),
-		{persistentvolumeclaimresize.Name, func(p ServerParts) (admission.Plugin, error) {
-			classes, err := registry.NewLive[*storagev1.StorageClass](p.Registry, schema.GroupResource{Group: storagev1.GroupName, Resource: "storageclasses"})
-			return persistentvolumeclaimresize.New(classes), err
+		{defaultingressclass.Name, func(p ServerParts) (admission.Plugin, error) {
+			classes, err := registry.NewLive[*networkingv1.IngressClass](p.Registry, schema.GroupResource{Group: networkingv1.GroupName, Resource: "ingressclasses"})
+			return defaultingressclass.New(classes), err
 		}},
 		Ready[admission.Plugin](unsupported.Name, unsupported.New(registry.Warn)),
 		{resourcequota.Name, newQuotaPlugin},
