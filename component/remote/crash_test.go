@@ -190,8 +190,8 @@ func state(t *testing.T, c *cluster.Cluster) []string {
 	return all
 }
 
-// generated are the ends of names that the API server or a controller made up.
-var generated = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
+// generated are the ends of names that the API server or a controller made up, and UIDs.
+var generated = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}\b|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // plain returns an object as text, without random and measured values.
 func plain(t *testing.T, obj unstructured.Unstructured) string {
@@ -201,14 +201,14 @@ func plain(t *testing.T, obj unstructured.Unstructured) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return generated.ReplaceAllString(string(data), "-*")
+	return generated.ReplaceAllString(string(data), "*")
 }
 
 // varying are fields that differ from run to run.
 func varying() []string {
 	return []string{
 		"uid", "resourceVersion", "generation", "observedGeneration", "deployment.kubernetes.io/revision",
-		"podIP", "podIPs", "hostIP", "hostIPs", "clusterIP", "clusterIPs", "addresses", "containerID", "certificate",
+		"podIP", "podIPs", "hostIP", "hostIPs", "clusterIP", "clusterIPs", "addresses", "containerID", "certificate", "request",
 		"startTime", "endpoints.kubernetes.io/last-change-trigger-time",
 	}
 }
