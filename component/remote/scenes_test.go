@@ -285,9 +285,9 @@ func byHand(s *stage) {
 	}, metav1.CreateOptions{})
 	s.check(err)
 	all := s.api.CoreV1().Endpoints(s.namespace)
-	there, err := all.Create(s.ctx, &corev1.Endpoints{ //nolint:staticcheck // the type is what this is about
+	there, err := all.Create(s.ctx, &corev1.Endpoints{
 		ObjectMeta: metav1.ObjectMeta{Name: "outside"},
-		Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "192.0.2.1"}}, Ports: []corev1.EndpointPort{{Port: 80}}}}, //nolint:staticcheck // as above
+		Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "192.0.2.1"}}, Ports: []corev1.EndpointPort{{Port: 80}}}},
 	}, metav1.CreateOptions{})
 	s.check(err)
 	s.wait()
