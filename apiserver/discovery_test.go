@@ -179,7 +179,8 @@ func TestAggregated(t *testing.T) {
 	if want := (metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"}); list.TypeMeta != want {
 		t.Errorf("type %v", list.TypeMeta)
 	}
-	deployments := list.Items[0].Versions[0].Resources[1]
+	apps := list.Items[0].Versions[0].Resources
+	deployments := apps[slices.IndexFunc(apps, func(r apidiscovery.APIResourceDiscovery) bool { return r.Resource == "deployments" })]
 	all := metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 	some := []string{"get", "patch", "update"}
 	want := apidiscovery.APIResourceDiscovery{

@@ -93,6 +93,12 @@ func DefaultPersistentVolume(pv *corev1.PersistentVolume) {
 	spec := &pv.Spec
 	setIfZero(&spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
 	setIfNil(&spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	DefaultInlineVolume(spec)
+}
+
+// DefaultInlineVolume fills the unset fields of a volume's source, and rounds its capacity. That is all that is done with
+// the volumes inside VolumeAttachments.
+func DefaultInlineVolume(spec *corev1.PersistentVolumeSpec) {
 	roundUp(spec.Capacity)
 	if spec.HostPath != nil {
 		setIfNil(&spec.HostPath.Type, corev1.HostPathUnset)

@@ -206,7 +206,7 @@ func behind() map[string][]string {
 		"registry/policy":                    kind,
 		"registry/rbac":                      kind,
 		"registry/scheduling":                append(kind, "podspec/critical", "podspec/origin"),
-		"registry/storage":                   kind,
+		"registry/storage":                   append(kind, "podspec", "podspec/qos", "podspec/restart", "podspec/signername"),
 		"registry/storagemigration":          kind,
 		"scheduler":                          {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler/internal/retry", "scheduler/queue"},
 		"scheduler/plugins":                  {"client", "events", "informer", "internal/pause", "podspec/features", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue", "scheduler/signature"},

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -62,7 +63,7 @@ func validateHandler(class *nodev1.RuntimeClass) field.ErrorList {
 	if class.Handler == "" {
 		return field.ErrorList{field.Required(path, "")}
 	}
-	return check.DNSLabel(path, class.Handler)
+	return check.Messages(path, class.Handler, content.IsDNS1123Label(class.Handler))
 }
 
 // validateUpdate keeps the handler. Rules that upstream states as declarations on the API types come last; of a handler that is

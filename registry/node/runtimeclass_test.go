@@ -3,6 +3,7 @@ package node_test
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +76,8 @@ func TestRuntimeClass(t *testing.T) {
 		change{Name: "a bad handler", To: func(c *nodev1.RuntimeClass) { c.Handler, c.Scheduling.NodeSelector["vm"] = "a.b", "a b" }, Refused: []string{
 			`scheduling.nodeSelector: Invalid value: "a b": ` + value,
 			`handler: Invalid value: "a.b": ` + label}},
+		change{Name: "a long handler", To: func(c *nodev1.RuntimeClass) { c.Handler = strings.Repeat("x", 64) }, Refused: []string{
+			`handler: Invalid value: "` + strings.Repeat("x", 64) + `": must be no more than 63 bytes`}},
 	))
 	registrytest.Update(t, k, "", class(), append(changes,
 		change{Name: "another handler", To: func(c *nodev1.RuntimeClass) { c.Handler, c.Scheduling.NodeSelector["vm"] = "a.b", "a b" }, Refused: []string{

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-dev/keelson/podspec"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/internal/check"
 )
@@ -37,6 +38,11 @@ func volumeAttachments() registry.Kind {
 		NewList:      func() runtime.Object { return &storagev1.VolumeAttachmentList{} },
 		Columns:      attachmentColumns(),
 		Rules: registry.Rules[*storagev1.VolumeAttachment]{
+			Default: func(a *storagev1.VolumeAttachment) {
+				if inline := a.Spec.Source.InlineVolumeSpec; inline != nil {
+					podspec.DefaultInlineVolume(inline)
+				}
+			},
 			PrepareCreate:     parts.PrepareCreate,
 			PrepareUpdate:     parts.PrepareUpdate,
 			Validate:          validateAttachment,

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/registry/registrytest"
@@ -143,6 +144,21 @@ func TestInlineVolume(t *testing.T) {
 			at + `.csi.nodeExpandSecretRef.name: Invalid value: "A": ` + subdomainRule,
 			at + `.csi.nodeExpandSecretRef.namespace: Invalid value: "B": ` + label}},
 	})
+}
+
+// TestInlineDefaults: volumes inside attachments get the defaults of their sources, but none of their own.
+func TestInlineDefaults(t *testing.T) {
+	k := registrytest.Find(t, storage.Kinds(), "volumeattachments")
+	a := &storagev1.VolumeAttachment{}
+	k.Rules.Default(a)
+	a.Spec.Source.InlineVolumeSpec = &corev1.PersistentVolumeSpec{
+		Capacity: corev1.ResourceList{"storage": resource.MustParse("100u")}, PersistentVolumeSource: corev1.PersistentVolumeSource{ISCSI: &corev1.ISCSIPersistentVolumeSource{}},
+	}
+	k.Rules.Default(a)
+	got := a.Spec.Source.InlineVolumeSpec
+	if q := got.Capacity["storage"]; q.String() != "1m" || got.ISCSI.ISCSIInterface != "default" || got.VolumeMode != nil || got.PersistentVolumeReclaimPolicy != "" {
+		t.Errorf("%+v", got)
+	}
 }
 
 func TestVolumeAttachmentPreparation(t *testing.T) {
