@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/podspec"
@@ -29,7 +30,7 @@ func runtimeClasses() registry.Kind {
 		NewList:      func() runtime.Object { return &nodev1.RuntimeClassList{} },
 		Rules: registry.Rules[*nodev1.RuntimeClass]{
 			Validate: func(class *nodev1.RuntimeClass) field.ErrorList {
-				return append(validateRest(class), validateHandler(class)...)
+				return append(validateRest(class), validateHandler(class, content.IsDNS1123Label)...)
 			},
 			ValidateUpdate:    validateUpdate,
 			Guard:             warn,
@@ -58,18 +59,19 @@ func warn(ctx context.Context, class, _ *nodev1.RuntimeClass) error {
 	return nil
 }
 
-func validateHandler(class *nodev1.RuntimeClass) field.ErrorList {
+// validateHandler validates the handler as a label, by either of upstream's functions: their words for what is too long differ.
+func validateHandler(class *nodev1.RuntimeClass, label func(string) []string) field.ErrorList {
 	path := field.NewPath("handler")
 	if class.Handler == "" {
 		return field.ErrorList{field.Required(path, "")}
 	}
-	return check.Messages(path, class.Handler, content.IsDNS1123Label(class.Handler))
+	return check.Messages(path, class.Handler, label(class.Handler))
 }
 
 // validateUpdate keeps the handler. Rules that upstream states as declarations on the API types come last; of a handler that is
 // changed they have no more to say than that.
 func validateUpdate(class, old *nodev1.RuntimeClass) field.ErrorList {
-	handler := validateHandler(class)
+	handler := validateHandler(class, validation.IsDNS1123Label)
 	if class.Handler == old.Handler {
 		return append(handler, validateRest(class)...)
 	}

@@ -80,6 +80,9 @@ func TestRuntimeClass(t *testing.T) {
 			`handler: Invalid value: "` + strings.Repeat("x", 64) + `": must be no more than 63 bytes`}},
 	))
 	registrytest.Update(t, k, "", class(), append(changes,
+		change{Name: "a long handler", To: func(c *nodev1.RuntimeClass) { c.Handler = strings.Repeat("x", 64) }, Refused: []string{
+			`handler: Invalid value: "` + strings.Repeat("x", 64) + `": must be no more than 63 characters`,
+			"handler: Invalid value: null: field is immutable"}},
 		change{Name: "another handler", To: func(c *nodev1.RuntimeClass) { c.Handler, c.Scheduling.NodeSelector["vm"] = "a.b", "a b" }, Refused: []string{
 			`handler: Invalid value: "a.b": ` + label,
 			`scheduling.nodeSelector: Invalid value: "a b": ` + value,

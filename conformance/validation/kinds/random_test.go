@@ -53,7 +53,9 @@ func mutate(r *rand.Rand, v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		mutate(r, v.Field(r.IntN(v.NumField())))
+		if n := v.NumField(); n > 0 {
+			mutate(r, v.Field(r.IntN(n)))
+		}
 	case reflect.String:
 		v.SetString(word(r))
 	case reflect.Bool:

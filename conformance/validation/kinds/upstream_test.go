@@ -13,13 +13,18 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
+	_ "k8s.io/kubernetes/pkg/apis/autoscaling/install"
+	_ "k8s.io/kubernetes/pkg/apis/batch/install"
+	_ "k8s.io/kubernetes/pkg/apis/certificates/install"
 	_ "k8s.io/kubernetes/pkg/apis/coordination/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	_ "k8s.io/kubernetes/pkg/apis/discovery/install"
 	_ "k8s.io/kubernetes/pkg/apis/events/install"
+	_ "k8s.io/kubernetes/pkg/apis/node/install"
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
+	_ "k8s.io/kubernetes/pkg/apis/storagemigration/install"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/resolver"
@@ -30,6 +35,12 @@ import (
 	"k8s.io/kubernetes/pkg/registry/apps/deployment"
 	"k8s.io/kubernetes/pkg/registry/apps/replicaset"
 	"k8s.io/kubernetes/pkg/registry/apps/statefulset"
+	"k8s.io/kubernetes/pkg/registry/autoscaling/horizontalpodautoscaler"
+	"k8s.io/kubernetes/pkg/registry/batch/cronjob"
+	"k8s.io/kubernetes/pkg/registry/batch/job"
+	"k8s.io/kubernetes/pkg/registry/certificates/certificates"
+	"k8s.io/kubernetes/pkg/registry/certificates/clustertrustbundle"
+	"k8s.io/kubernetes/pkg/registry/certificates/podcertificaterequest"
 	"k8s.io/kubernetes/pkg/registry/coordination/lease"
 	"k8s.io/kubernetes/pkg/registry/core/configmap"
 	"k8s.io/kubernetes/pkg/registry/core/endpoint"
@@ -37,6 +48,8 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/limitrange"
 	"k8s.io/kubernetes/pkg/registry/core/namespace"
 	"k8s.io/kubernetes/pkg/registry/core/node"
+	"k8s.io/kubernetes/pkg/registry/core/persistentvolume"
+	"k8s.io/kubernetes/pkg/registry/core/persistentvolumeclaim"
 	"k8s.io/kubernetes/pkg/registry/core/replicationcontroller"
 	"k8s.io/kubernetes/pkg/registry/core/resourcequota"
 	"k8s.io/kubernetes/pkg/registry/core/secret"
@@ -52,6 +65,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/storage/storageclass"
 	"k8s.io/kubernetes/pkg/registry/storage/volumeattachment"
 	"k8s.io/kubernetes/pkg/registry/storage/volumeattributesclass"
+	"k8s.io/kubernetes/pkg/registry/storagemigration/storagemigration"
 )
 
 // strategy is the API server's strategy for a resource or a subresource.
@@ -77,20 +91,31 @@ func strategies() map[string]strategy {
 		"resourcequotas": resourcequota.Strategy, "resourcequotas/status": resourcequota.StatusStrategy,
 		"services": service.Strategy, "services/status": service.StatusStrategy,
 		"endpoints": endpoint.Strategy, "events": event.Strategy,
-		"replicationcontrollers": replicationcontroller.Strategy, "replicationcontrollers/status": replicationcontroller.StatusStrategy,
-		"daemonsets": daemonset.Strategy, "daemonsets/status": daemonset.StatusStrategy,
 		"deployments": deployment.Strategy, "deployments/status": deployment.StatusStrategy,
 		"replicasets": replicaset.Strategy, "replicasets/status": replicaset.StatusStrategy,
-		"statefulsets": statefulset.Strategy, "statefulsets/status": statefulset.StatusStrategy,
 		"controllerrevisions": controllerrevision.Strategy,
 		"endpointslices":      endpointslice.Strategy, "leases": lease.Strategy,
 		"poddisruptionbudgets": poddisruptionbudget.Strategy, "poddisruptionbudgets/status": poddisruptionbudget.StatusStrategy,
 		"priorityclasses": priorityclass.Strategy,
 		"csinodes":        csinode.Strategy, "csinodes/status": csinode.StatusStrategy,
-		"csidrivers": csidriver.Strategy, "csistoragecapacities": csistoragecapacity.Strategy, "storageclasses": storageclass.Strategy,
+		"replicationcontrollers": replicationcontroller.Strategy, "replicationcontrollers/status": replicationcontroller.StatusStrategy,
+		"persistentvolumes": persistentvolume.Strategy, "persistentvolumes/status": persistentvolume.StatusStrategy,
+		"persistentvolumeclaims": persistentvolumeclaim.Strategy, "persistentvolumeclaims/status": persistentvolumeclaim.StatusStrategy,
+		"limitranges":  limitrange.Strategy,
+		"statefulsets": statefulset.Strategy, "statefulsets/status": statefulset.StatusStrategy,
+		"daemonsets": daemonset.Strategy, "daemonsets/status": daemonset.StatusStrategy,
+		"jobs": job.Strategy, "jobs/status": job.StatusStrategy,
+		"cronjobs": cronjob.Strategy, "cronjobs/status": cronjob.StatusStrategy,
+		"horizontalpodautoscalers": horizontalpodautoscaler.Strategy, "horizontalpodautoscalers/status": horizontalpodautoscaler.StatusStrategy,
+		"storageclasses": storageclass.Strategy, "csidrivers": csidriver.Strategy,
 		"volumeattachments": volumeattachment.Strategy, "volumeattachments/status": volumeattachment.StatusStrategy,
-		"volumeattributesclasses": volumeattributesclass.Strategy,
-		"limitranges":             limitrange.Strategy, "runtimeclasses": runtimeclass.Strategy,
+		"csistoragecapacities": csistoragecapacity.Strategy, "volumeattributesclasses": volumeattributesclass.Strategy,
+		"certificatesigningrequests": certificates.Strategy, "certificatesigningrequests/status": certificates.StatusStrategy,
+		"certificatesigningrequests/approval": certificates.ApprovalStrategy,
+		"clustertrustbundles":                 clustertrustbundle.Strategy,
+		"podcertificaterequests":              podcertificaterequest.NewStrategy(),
+		"runtimeclasses":                      runtimeclass.Strategy,
+		"storageversionmigrations":            storagemigration.Strategy, "storageversionmigrations/status": storagemigration.StatusStrategy,
 	}
 }
 
