@@ -21,8 +21,9 @@ type Subject struct {
 func Subjects() []Subject {
 	library := []string{
 		"admission", "apiserver", "authn", "authz", "client", "cluster", "component", "controllers", "cri", "events", "go.mod", "informer", "kubelet",
-		"lifecycle", "node", "pki", "podspec", "registry", "scheduler", "storage", "internal/apireference", "internal/atomicfile", "internal/boundedcbor", "internal/boundedyaml",
-		"internal/inmemory", "internal/jsonpatch", "internal/pause", "internal/quota", "internal/restclient", "internal/strategicpatch", "internal/upgrade",
+		"lifecycle", "node", "pki", "podspec", "registry", "scheduler", "storage", "internal/apireference", "internal/atomicfile", "internal/bootstraptoken", "internal/boundedcbor",
+		"internal/boundedyaml", "internal/cronschedule", "internal/inmemory", "internal/jsonpatch", "internal/pause", "internal/quota", "internal/restclient",
+		"internal/signingrequest", "internal/strategicpatch", "internal/upgrade",
 	}
 	program := append([]string{"examples/cluster"}, library...)
 	node := append([]string{"cni", "tools/node"}, program...)
