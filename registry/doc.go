@@ -1,13 +1,13 @@
 // Package registry has the kinds of the API and the cache that serves them.
 //
 // A Kind declares a resource: its names, how it decodes and the rules for its writes. The packages below hold
-// upstream's kinds, a package per API group: core, admissionregistration, apiextensions, apiregistration, apps, authentication,
-// authorization, autoscaling, batch, certificates, coordination, discovery, metrics, networking, node, policy, rbac, scheduling, storage, storagemigration; unimplemented
-// has kinds that clients list and watch but nothing implements; custom makes the kinds that
-// CustomResourceDefinitions define. Package codec encodes and decodes, allocation assigns cluster IPs and node
-// ports, kubernetesservice maintains the service of the API itself. Package request interprets requests and status
-// translates errors for clients, both for servers and for direct, a client without a server; registrytest tests a
-// kind.
+// upstream's kinds, a package per API group: core, admissionregistration, apiextensions, apiregistration, apps,
+// authentication, authorization, autoscaling, batch, certificates, coordination, discovery, metrics, networking, node,
+// policy, rbac, scheduling, storage, storagemigration; unimplemented has kinds that clients list and watch but nothing
+// implements; custom makes the kinds that CustomResourceDefinitions define. Package codec encodes and decodes,
+// allocation assigns cluster IPs and node ports, kubernetesservice maintains the service of the API itself. Package
+// request interprets requests and status translates errors for clients, both for servers and for direct, a client
+// without a server; registrytest tests a kind.
 //
 // A Registry caches the decoded objects of all its kinds over a storage.Store: every object is decoded once and
 // shared by all readers, its encodings are kept once a reader has asked for them, and one revision clock orders

@@ -52,7 +52,7 @@ func (Undecided) MayHelp(*corev1.Pod, scheduler.Event) bool { return false }
 // undecided returns why the pod must wait, in the order of upstream's plugins.
 func undecided(pod *corev1.Pod) *scheduler.Refusal {
 	reasons := undecidedPlacement(&pod.Spec)
-	if claim := missingClaim(pod); claim != "" {
+	if claim := claimed(pod); claim != "" {
 		reasons = []string{claim}
 	} else if claim := missingResourceClaim(pod); claim != "" {
 		reasons = append(reasons, claim)
@@ -63,16 +63,17 @@ func undecided(pod *corev1.Pod) *scheduler.Refusal {
 	return &scheduler.Refusal{Reasons: reasons, Unresolvable: true}
 }
 
-// missingClaim returns upstream's message for the first missing claim, and here all are missing; claims of
+// claimed names the first claim of the pod, since claims are not looked at here whether they are bound or not; those of
 // ephemeral volumes come last.
-func missingClaim(pod *corev1.Pod) string {
+func claimed(pod *corev1.Pod) string {
+	const unsupported = "pod requires persistentvolumeclaim %q, which this scheduler does not support"
 	ephemeral := ""
 	for _, v := range pod.Spec.Volumes {
 		switch {
 		case v.PersistentVolumeClaim != nil:
-			return fmt.Sprintf("persistentvolumeclaim %q not found", v.PersistentVolumeClaim.ClaimName)
+			return fmt.Sprintf(unsupported, v.PersistentVolumeClaim.ClaimName)
 		case v.Ephemeral != nil && ephemeral == "":
-			ephemeral = fmt.Sprintf("waiting for ephemeral volume controller to create the persistentvolumeclaim %q", pod.Name+"-"+v.Name)
+			ephemeral = fmt.Sprintf(unsupported, pod.Name+"-"+v.Name)
 		}
 	}
 	return ephemeral

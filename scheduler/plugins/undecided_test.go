@@ -44,18 +44,18 @@ func undecided() map[string]struct {
 		"spread": {named(func(s *corev1.PodSpec) {
 			s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{spread("a", corev1.ScheduleAnyway), spread("b", corev1.DoNotSchedule)}
 		}), "pod requires topology spread (b), which this scheduler does not support"},
-		"a claim": {named(func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{claim("x")} }), `persistentvolumeclaim "x" not found`},
+		"a claim": {named(func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{claim("x")} }), `pod requires persistentvolumeclaim "x", which this scheduler does not support`},
 		"the first of two claims": {named(func(s *corev1.PodSpec) {
 			s.Volumes = []corev1.Volume{ephemeral, claim("x"), claim("y")}
 			s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: ptr.To("gpu")}}
-		}), `persistentvolumeclaim "x" not found`},
+		}), `pod requires persistentvolumeclaim "x", which this scheduler does not support`},
 		"the first of two ephemeral volumes": {named(func(s *corev1.PodSpec) {
 			second := *ephemeral.DeepCopy()
 			second.Name = "f"
 			s.Volumes = []corev1.Volume{ephemeral, second}
-		}), `waiting for ephemeral volume controller to create the persistentvolumeclaim "p-e"`},
+		}), `pod requires persistentvolumeclaim "p-e", which this scheduler does not support`},
 		"an ephemeral volume": {named(func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{ephemeral} }),
-			`waiting for ephemeral volume controller to create the persistentvolumeclaim "p-e"`},
+			`pod requires persistentvolumeclaim "p-e", which this scheduler does not support`},
 		"a resource claim": {named(func(s *corev1.PodSpec) {
 			s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: ptr.To("gpu")}}
 		}), `resourceclaim.resource.k8s.io "gpu" not found`},
