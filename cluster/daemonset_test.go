@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -72,10 +73,7 @@ func TestDaemonSet(t *testing.T) {
 		w.wantDaemonSet("log", 3)
 
 		// An unschedulable node gets its pod again.
-		node, err := w.cs.CoreV1().Nodes().Get(w.ctx, "node-2", metav1.GetOptions{})
-		w.check(err)
-		node.Spec.Unschedulable = true
-		_, err = w.cs.CoreV1().Nodes().Update(w.ctx, node, metav1.UpdateOptions{})
+		_, err := w.cs.CoreV1().Nodes().Patch(w.ctx, "node-2", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
 		w.check(err)
 		time.Sleep(time.Second)
 		for _, pod := range w.listed("log") {
