@@ -262,6 +262,7 @@ func claims(s *stage) {
 		}, metav1.CreateOptions{})
 		s.check(err)
 	}
+	s.wait() // a claim takes the best volume that has been seen
 	all := s.api.CoreV1().PersistentVolumeClaims(s.namespace)
 	for name, size := range map[string]string{"a": "1Gi", "b": "2Gi", "c": "9Gi"} {
 		_, err := all.Create(s.ctx, &corev1.PersistentVolumeClaim{
