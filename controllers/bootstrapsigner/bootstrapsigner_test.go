@@ -10,7 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/client/faults"
@@ -128,16 +130,51 @@ func TestNothingToSign(t *testing.T) {
 	}, token("aaaaaa"))
 }
 
-// TestFailures: a failed request to the server is made again.
-func TestFailures(t *testing.T) {
+// TestChanges: a token that is to sign only now signs, and one that is not of the type of tokens never does; a change of
+// anything but the data is no reason to write.
+func TestChanges(t *testing.T) {
+	opaque := token("eeeeee")
+	opaque.Type = "Opaque"
 	inBubble(t, func(b *bench) {
-		b.api.Inject(faults.Fault{Err: errors.New("down")})
-		controllerstest.Add(b, b.api, token("aaaaaa"))
-		synctest.Wait()
-		time.Sleep(time.Second)
+		b.wants("x")
+		at := client.Target{Resource: secrets, Namespace: "kube-system", Name: "bootstrap-token-aaaaaa"}
+		if _, err := b.api.Others.Update(b.Context(), at, token("aaaaaa"), metav1.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
 		synctest.Wait()
 		b.wants("x", "aaaaaa")
-	}, clusterInfo(map[string]string{"kubeconfig": "x"}))
+		b.api.Reset()
+		patch := client.Patch{Type: types.MergePatchType, Data: []byte(`{"metadata":{"labels":{"a":"b"}}}`)}
+		if _, err := b.api.Others.Patch(b.Context(), info, patch, metav1.PatchOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		synctest.Wait()
+		if w := b.api.Writes(); len(w) > 0 {
+			b.Errorf("it writes %v though the data is the same", w)
+		}
+	}, clusterInfo(map[string]string{"kubeconfig": "x"}), opaque, token("aaaaaa", func(s *corev1.Secret) { s.Data["usage-bootstrap-signing"] = []byte("false") }))
+}
+
+// TestFailures: a failed request to the server is made again, unless another's change was first, which is looked at anyway.
+func TestFailures(t *testing.T) {
+	group := configMaps.GroupResource()
+	for _, test := range []struct {
+		err    error
+		tokens []string
+	}{
+		{errors.New("down"), []string{"aaaaaa"}},
+		{apierrors.NewConflict(group, "cluster-info", errors.New("a")), nil},
+		{apierrors.NewNotFound(group, "cluster-info"), nil},
+	} {
+		inBubble(t, func(b *bench) {
+			b.api.Inject(faults.Fault{Err: test.err})
+			controllerstest.Add(b, b.api, token("aaaaaa"))
+			synctest.Wait()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			b.wants("x", test.tokens...)
+		}, clusterInfo(map[string]string{"kubeconfig": "x"}))
+	}
 }
 
 // What nodes learn of a cluster is signed with the token that they are given.

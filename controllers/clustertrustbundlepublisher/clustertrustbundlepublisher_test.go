@@ -11,6 +11,7 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/client"
@@ -150,6 +151,34 @@ func TestBundleName(t *testing.T) {
 	if got, want := clustertrustbundlepublisher.BundleName([]byte("x")), "kubernetes.io:kube-apiserver-serving:2d711642b726b04401627ca9"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+}
+
+// TestReconcile: nothing is done to what is as it should be, nor to bundles of other signers; one that is gone by the time
+// that it is to be deleted is no failure.
+func TestReconcile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, data := controllerstest.Start(t, controllerstest.Options{}), authority()
+		in := clustertrustbundlepublisher.Sources{Bundles: informer.New(controllerstest.Source[*bundle](api, bundles), informer.Options{})}
+		c := clustertrustbundlepublisher.New(in, api, []byte(data))
+		controllerstest.Add(t, api, of("kubernetes.io/kube-apiserver-serving", clustertrustbundlepublisher.BundleName([]byte(data)), data))
+		controllerstest.Add(t, api, of("example.com/ca", "example.com:ca:more", authority()))
+		controllerstest.Go(t, in.Bundles)
+		reconcile := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			api.Reset()
+			if _, err := c.Reconcile(t.Context(), controllers.Key{}); err != nil || fmt.Sprint(api.Writes()) != want {
+				t.Errorf("it writes %v, want %s; %v", api.Writes(), want, err)
+			}
+		}
+		reconcile("[]")
+		const more = "kubernetes.io:kube-apiserver-serving:more"
+		controllerstest.Add(t, api, of("kubernetes.io/kube-apiserver-serving", more, authority()))
+		api.Inject(faults.Fault{Verb: faults.Delete, Err: apierrors.NewNotFound(bundles.GroupResource(), more)})
+		reconcile("[delete clustertrustbundles " + more + "]")
+		reconcile("[delete clustertrustbundles " + more + "]")
+		reconcile("[]")
+	})
 }
 
 // A new cluster publishes its authority.

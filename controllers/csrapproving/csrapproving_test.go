@@ -241,9 +241,20 @@ func TestErrors(t *testing.T) {
 		odd.Spec.Request = []byte("x")
 		refused := asking("system:node:n")
 		refused.Name, refused.Spec.Username = "refused", "system:node:n"
+		all := fixed{odd, refused}
+		for _, name := range []string{"Approved", "Denied"} { // of somebody who may not
+			decided := refused.DeepCopy()
+			decided.Name = name
+			decided.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.RequestConditionType(name), Status: corev1.ConditionTrue}}
+			all = append(all, decided)
+		}
+		issued, other := refused.DeepCopy(), refused.DeepCopy()
+		issued.Name, issued.Status.Certificate = "issued", []byte("x")
+		other.Name, other.Spec.SignerName = "other", certificatesv1.KubeAPIServerClientSignerName
+		all = append(all, issued, other)
 		api := controllerstest.Start(t, controllerstest.Options{Kinds: authorization.Kinds(authz.Func(
 			func(context.Context, authz.Attributes) (authz.Decision, error) { return authz.Decision{}, nil }), nil)})
-		in := csrapproving.Sources{Requests: informer.New[*certificatesv1.CertificateSigningRequest](fixed{odd, refused}, informer.Options{})}
+		in := csrapproving.Sources{Requests: informer.New[*certificatesv1.CertificateSigningRequest](all, informer.Options{})}
 		controllerstest.Go(t, in.Requests)
 		synctest.Wait()
 		c := csrapproving.New(in, api)
@@ -255,8 +266,15 @@ func TestErrors(t *testing.T) {
 		if !errors.Is(err, csrapproving.ErrRefused) || err.Error() != `recognized csr "refused" as [selfnodeclient nodeclient] but subject access review was not approved` {
 			t.Error(err)
 		}
-		if _, err := c.Reconcile(t.Context(), controllers.Key{Name: "none"}); err != nil {
+		api.Inject(faults.Fault{Verb: faults.Create, Err: errors.New("down")})
+		if _, err = c.Reconcile(t.Context(), controllers.Key{Name: "refused"}); err == nil || err.Error() != "down" {
 			t.Error(err)
+		}
+		api.Reset()
+		for _, name := range []string{"none", "Approved", "Denied", "issued", "other"} {
+			if _, err := c.Reconcile(t.Context(), controllers.Key{Name: name}); err != nil || len(api.Writes()) > 0 {
+				t.Errorf("%s: %v; %v", name, err, api.Writes())
+			}
 		}
 	})
 }

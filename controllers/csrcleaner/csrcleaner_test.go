@@ -100,6 +100,7 @@ func TestAges(t *testing.T) {
 		add("signed", 2*hour, 100*hour, endless, condition("Approved", 0))
 		add("signed long ago", 0, 0, endless, condition("Approved", hour+1))
 		add("signed, expires", 2*hour, 0, signed, condition("Approved", -1))
+		add("signed with nothing", never, 0, []byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"), condition("Approved", -1))
 		add("signed, not approved", 0, 100*hour, signed)
 		add("signed, approved at no time", never, 100*hour, endless, condition("Approved", -1))
 		d := &deleted{began: time.Now(), times: map[string]time.Duration{}, fail: errors.New("down")}
@@ -119,6 +120,28 @@ func TestAges(t *testing.T) {
 				}
 			}
 			t.Errorf("deleted were %v", d.times)
+		}
+	})
+}
+
+// TestEnds: a failure needs no log, and nothing is deleted after the end.
+func TestEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		denied := condition("Denied", 24*time.Hour)
+		var all fixed
+		for _, name := range []string{"a", "b"} {
+			r := &request{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{denied}
+			all = append(all, r)
+		}
+		in := csrcleaner.Sources{Requests: informer.New[*request](all, informer.Options{})}
+		controllerstest.Go(t, in.Requests)
+		synctest.Wait()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		d := &deleted{times: map[string]time.Duration{}, fail: errors.New("down"), each: func(client.Target) { stop() }}
+		if _, err := csrcleaner.New(in, d, csrcleaner.Options{}).Reconcile(ctx, controllers.Key{}); err != nil || len(d.times) != 1 {
+			t.Errorf("deleted were %v, %v", d.times, err)
 		}
 	})
 }

@@ -47,7 +47,7 @@ func TestUsages(t *testing.T) {
 		}
 		in := csrsigning.Sources{Requests: informer.New[*request](fixed{
 			old("all", nil, "signing", "content commitment", "key encipherment", "key agreement", "data encipherment", "cert sign", "crl sign", "encipher only", "decipher only",
-				"any", "server auth", "client auth", "code signing", "email protection", "s/mime", "ipsec end system", "ipsec tunnel", "ipsec user", "timestamping",
+				"netscape sgc", "client auth", "any", "server auth", "client auth", "code signing", "email protection", "s/mime", "ipsec end system", "ipsec tunnel", "ipsec user", "timestamping",
 				"ocsp signing", "microsoft sgc", "netscape sgc"),
 			old("unknown", nil, "x", "y"),
 			old("unreadable", func(r *request) { r.Spec.Request = []byte("x") }),
@@ -158,4 +158,36 @@ func (f fixed) List(context.Context) ([]*request, string, error) { return f, "1"
 func (fixed) Watch(ctx context.Context, _ string) (informer.Stream[*request], error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
+}
+
+// TestShortest: whatever is asked for, a certificate lasts for ten minutes. Nobody can ask for less any more.
+func TestShortest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		authority, err := pki.New("kubernetes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := asking(key, kubelet, nil, clientAuth)
+		r.Spec.ExpirationSeconds = new(int32(1))
+		r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: "Approved", Status: "True"}}
+		in := csrsigning.Sources{Requests: informer.New[*request](fixed{r}, informer.Options{})}
+		controllerstest.Go(t, in.Requests)
+		synctest.Wait()
+		var kept keeper
+		if _, err := csrsigning.New(in, &kept, authority, csrsigning.Options{}).Reconcile(t.Context(), controllers.Key{Name: "r"}); err != nil {
+			t.Fatal(err)
+		}
+		block, _ := pem.Decode(kept.certificate)
+		made, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := time.Until(made.NotAfter).Round(time.Second); left != 10*time.Minute {
+			t.Errorf("it lasts for %v", left)
+		}
+	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/ephemeral"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/lifecycle"
@@ -225,6 +226,40 @@ func TestName(t *testing.T) {
 		if name := ephemeral.New(in, b.api, b.recorder).Name(); name != "ephemeral-volume-controller" {
 			b.Errorf("named %s", name)
 		}
+	})
+}
+
+// TestWatches: pods without such volumes, or that end, are no work; nor are those that end or go before it is their turn.
+func TestWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := controllerstest.Start(t, controllerstest.Options{})
+		b := &bench{t, api, &controllerstest.Recorder{}}
+		in := ephemeral.Sources{
+			Pods:   informer.New(controllerstest.Source[*corev1.Pod](api, controllerstest.Pods()), informer.Options{}),
+			Claims: informer.New(controllerstest.Source[*corev1.PersistentVolumeClaim](api, claims), informer.Options{}),
+		}
+		ends := pod("one")
+		ends.Name, ends.Finalizers = "ends", []string{"example.com/hold"}
+		b.add(ends)
+		b.delete(client.Target{Resource: controllerstest.Pods(), Namespace: "ns", Name: "ends"})
+		without := pod()
+		without.Name = "without"
+		b.add(without)
+		b.add(pod("one"))
+		var q trial.Queue
+		c := ephemeral.New(in, api, b.recorder)
+		c.Watch(&q)
+		controllerstest.Go(t, in.Pods, in.Claims)
+		synctest.Wait()
+		if got := q.Take(); got != "ns/p" {
+			t.Errorf("queued %q", got)
+		}
+		for _, name := range []string{"ends", "gone"} {
+			if _, err := c.Reconcile(t.Context(), controllers.Key{Namespace: "ns", Name: name}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		b.wantClaims()
 	})
 }
 

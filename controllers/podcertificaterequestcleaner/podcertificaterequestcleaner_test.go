@@ -86,6 +86,37 @@ func TestAges(t *testing.T) {
 	})
 }
 
+// TestEnds: a failure needs no log, and nothing is deleted after the end; what succeeds is not logged.
+func TestEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := podcertificaterequestcleaner.Sources{Requests: informer.New[*request](fixed{made("a", time.Hour), made("b", time.Hour)}, informer.Options{})}
+		controllerstest.Go(t, in.Requests)
+		synctest.Wait()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var log trial.Text
+		for _, test := range []struct {
+			fails   error
+			o       podcertificaterequestcleaner.Options
+			stop    func()
+			deletes int
+		}{
+			{nil, podcertificaterequestcleaner.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func() {}, 2},
+			{errors.New("down"), podcertificaterequestcleaner.Options{}, stop, 1},
+		} {
+			deletes := 0
+			c := podcertificaterequestcleaner.New(in, deleter(func(client.Target, metav1.DeleteOptions) error {
+				deletes++
+				test.stop()
+				return test.fails
+			}), test.o)
+			if _, err := c.Reconcile(ctx, controllers.Key{}); err != nil || deletes != test.deletes || log.String() != "" {
+				t.Errorf("%d deletions, %v; logged %q", deletes, err, log.String())
+			}
+		}
+	})
+}
+
 // A request that was made yesterday is deleted.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/controllerstest"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/controllers/pvcprotection"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/informer/lag"
@@ -267,6 +269,69 @@ func TestFailures(t *testing.T) {
 			b.want("c", "gone")
 		})
 	}
+	inBubble(t, func(b *bench) {
+		b.add(claim("c", corev1.ClaimBound))
+		b.api.Inject(faults.Fault{Verb: faults.List, Resource: "pods", Err: errors.New("down")})
+		b.delete(claimAt("c"))
+		b.want("c", idle) // as long as nobody knows the pods
+		time.Sleep(time.Second)
+		b.want("c", "gone")
+	})
+}
+
+// TestLeaving: a claim that others keep after its end is left alone.
+func TestLeaving(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.add(claim("c", corev1.ClaimBound, "example.com/a"))
+		b.add(using("p", "n", "c"))
+		const kept = "[example.com/a kubernetes.io/pvc-protection] Unused=False PodUsingPVC: A pod is currently referencing this PVC"
+		b.want("c", kept)
+		b.delete(claimAt("c"))
+		b.want("c", kept)
+		b.delete(podAt("p"))
+		b.want("c", strings.Replace(kept, " kubernetes.io/pvc-protection", "", 1))
+		b.api.Reset()
+		b.add(using("q", "n", "c"))
+		if w := b.api.Writes(); len(w) > 0 {
+			b.Errorf("writes: %v", w)
+		}
+	})
+}
+
+// TestWatches: only claims with something to do are enqueued, and each when its pods change.
+func TestWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := controllerstest.Start(t, controllerstest.Options{})
+		b := &bench{T: t, api: api}
+		in := pvcprotection.Sources{
+			Claims: informer.New(controllerstest.Source[*corev1.PersistentVolumeClaim](api, claims()), informer.Options{}),
+			Pods:   informer.New(controllerstest.Source[*corev1.Pod](api, controllerstest.Pods()), informer.Options{}),
+		}
+		b.add(claim("unprotected", corev1.ClaimPending))
+		settled := claim("settled", corev1.ClaimBound, pvcprotection.Finalizer)
+		settled.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimUnused, Status: corev1.ConditionTrue}}
+		b.add(settled)
+		unknown := claim("unknown", corev1.ClaimBound, pvcprotection.Finalizer)
+		b.add(unknown)
+		leaving := settled.DeepCopy()
+		leaving.Name = "leaving"
+		b.add(leaving)
+		b.delete(claimAt("leaving"))
+		bare := settled.DeepCopy()
+		bare.Name, bare.Finalizers = "bare", nil
+		b.add(bare)
+		var q trial.Queue
+		c := pvcprotection.New(in, api)
+		c.Watch(&q)
+		controllerstest.Go(t, in.Claims, in.Pods)
+		synctest.Wait()
+		if got := q.Take(); got != "ns/bare ns/leaving ns/unknown ns/unprotected" {
+			t.Errorf("queued %q", got)
+		}
+		if _, err := c.Reconcile(t.Context(), controllers.Key{Namespace: "ns", Name: "gone"}); err != nil || len(api.Writes()) > 0 {
+			t.Errorf("%v, %v", err, api.Writes())
+		}
+	})
 }
 
 // A claim is protected from being deleted while a pod uses it. The API and the caches of it are in memory.

@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/controllerstest"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/controllers/pvprotection"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/lifecycle"
@@ -112,6 +113,34 @@ func TestFailures(t *testing.T) {
 		controllerstest.Add(b, b.api, volume("v", corev1.VolumeAvailable))
 		time.Sleep(time.Second)
 		b.want("v", "[kubernetes.io/pv-protection]")
+	})
+}
+
+// TestNothingToDo: volumes that have what they should are left alone, as are those that go before it is their turn.
+func TestNothingToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{t, controllerstest.Start(t, controllerstest.Options{})}
+		in := informer.New(controllerstest.Source[*corev1.PersistentVolume](b.api, volumes()), informer.Options{})
+		controllerstest.Add(b, b.api, volume("protected", corev1.VolumeAvailable, pvprotection.Finalizer))
+		for _, pv := range []*corev1.PersistentVolume{
+			volume("leaving", corev1.VolumeAvailable, "example.com/a"), volume("bound", corev1.VolumeBound, pvprotection.Finalizer),
+		} {
+			controllerstest.Add(b, b.api, pv)
+			b.delete(pv.Name)
+		}
+		c := pvprotection.New(in, b.api)
+		var q trial.Queue
+		c.Watch(&q)
+		controllerstest.Go(t, in)
+		synctest.Wait()
+		if got := q.Take(); got != "" {
+			t.Errorf("queued %q", got)
+		}
+		for _, name := range []string{"protected", "leaving", "bound", "gone"} {
+			if _, err := c.Reconcile(t.Context(), controllers.Key{Name: name}); err != nil || len(b.api.Writes()) > 0 {
+				t.Errorf("%s: %v; %v", name, err, b.api.Writes())
+			}
+		}
 	})
 }
 

@@ -70,7 +70,7 @@ func TestExpiration(t *testing.T) {
 		elsewhere.Namespace, other.Type = "default", "Opaque"
 		for _, s := range []*corev1.Secret{
 			token("expired", in(-time.Hour)), token("now", in(0)), token("odd", "soon"), token("endless", ""), token("hour", in(time.Hour)),
-			token("longer", in(time.Hour)), elsewhere, other,
+			token("longer", in(time.Hour)), token("soon", in(100*time.Hour)), elsewhere, other,
 		} {
 			controllerstest.Add(b, b.api, s)
 		}
@@ -91,6 +91,12 @@ func TestExpiration(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		b.wants("longer", false)
+		if _, err := b.api.Others.Update(b.Context(), b.at("soon"), token("soon", in(time.Hour)), metav1.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		b.wants("soon", false)
 		time.Sleep(20 * time.Hour)
 		synctest.Wait()
 		b.wants("endless", true)
@@ -128,12 +134,21 @@ func TestUID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := token("x", in(-time.Minute))
 		s.UID = "1"
-		in := tokencleaner.Sources{Secrets: informer.New[*corev1.Secret](fixed{s}, informer.Options{})}
+		other := token("other", in(-time.Minute)) // another kind of secret by now
+		other.UID, other.Type = "2", "Opaque"
+		in := tokencleaner.Sources{Secrets: informer.New[*corev1.Secret](fixed{other, s}, informer.Options{})}
 		controllerstest.Go(t, in.Secrets)
 		synctest.Wait()
 		asked := deleter{}
-		if _, err := tokencleaner.New(in, asked).Reconcile(t.Context(), controllers.KeyOf(s)); err != nil || asked["x"] != "1" {
+		c := tokencleaner.New(in, asked)
+		if _, err := c.Reconcile(t.Context(), controllers.KeyOf(s)); err != nil || asked["x"] != "1" {
 			t.Errorf("deletes %v, %v", asked, err)
+		}
+		for _, name := range []string{"gone", "other"} {
+			result, err := c.Reconcile(t.Context(), controllers.Key{Namespace: "kube-system", Name: name})
+			if result != (controllers.Result{}) || err != nil || len(asked) != 1 {
+				t.Errorf("%s: %+v, %v; deletes %v", name, result, err, asked)
+			}
 		}
 	})
 }

@@ -192,6 +192,26 @@ func TestRetry(t *testing.T) {
 	})
 }
 
+// TestNoNodes: a cluster may lose all of its nodes, also before it is their turn.
+func TestNoNodes(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.resize(1)
+		b.want(0, "0")
+		b.resize(0)
+		b.resize(1)
+		b.want(0, "0")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		api := controllerstest.Start(t, controllerstest.Options{})
+		in := ttl.Sources{Nodes: informer.New(controllerstest.Source[*corev1.Node](api, nodes), informer.Options{})}
+		controllerstest.Go(t, in.Nodes)
+		synctest.Wait()
+		if _, err := ttl.New(in, api).Reconcile(t.Context(), controllers.Key{Name: "gone"}); err != nil || len(api.Writes()) > 0 {
+			t.Errorf("%v, %v", err, api.Writes())
+		}
+	})
+}
+
 // A node of a small cluster is told to always ask. The API and the cache of it are in memory.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())

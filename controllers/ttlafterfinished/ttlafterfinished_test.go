@@ -11,6 +11,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -221,6 +222,59 @@ func TestFailures(t *testing.T) {
 		b.want(time.Minute, "a")
 		if !strings.Contains(b.log.String(), "unable to find the time when the Job ns/a finished") {
 			t.Errorf("log %s", b.log.String())
+		}
+	})
+	inBubble(t, nil, func(b *bench) {
+		b.add(job("a", 10, failing, failed))
+		b.source.Hold()
+		timeless := job("a", 10, failing, failed)
+		timeless.Status.Conditions[1].LastTransitionTime = metav1.Time{}
+		of := at("a")
+		of.Subresource = "status"
+		stored, err := client.As[*batchv1.Job](b.api.Others.Get(b.Context(), at("a")))
+		if err != nil {
+			b.Fatal(err)
+		}
+		stored = stored.DeepCopy()
+		stored.Status.Conditions = timeless.Status.Conditions
+		if _, err := b.api.Others.Update(b.Context(), of, stored, metav1.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.want(time.Minute, "a")
+		if !strings.Contains(b.log.String(), "unable to find the time when the Job ns/a finished") {
+			t.Errorf("log of what the server has: %s", b.log.String())
+		}
+		b.source.Resume()
+	})
+}
+
+// TestNothingToDo: what is no work is not enqueued, and nothing is asked if it becomes so before it is its turn.
+func TestNothingToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := controllerstest.Start(t, controllerstest.Options{})
+		leaves := job("leaves", 0, failing, failed)
+		leaves.Finalizers = []string{"example.com/hold"}
+		controllerstest.Add(t, api, leaves)
+		if err := api.Others.Delete(t.Context(), at("leaves"), metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		controllerstest.Add(t, api, job("runs", 0))
+		odd := controllerstest.Complete(job("odd", 0, complete))
+		odd.Status.Conditions[0].Status = corev1.ConditionFalse
+		in := informer.New[*batchv1.Job](trial.Stored[*batchv1.Job]{Source: controllerstest.Source[*batchv1.Job](api, jobs), Objects: []*batchv1.Job{odd}}, informer.Options{})
+		c := ttlafterfinished.New(in, api)
+		var q trial.Queue
+		c.Watch(&q)
+		controllerstest.Go(t, in)
+		synctest.Wait()
+		if got := q.Take(); got != "" {
+			t.Errorf("queued %q", got)
+		}
+		for _, name := range []string{"leaves", "runs", "odd", "gone"} {
+			result, err := c.Reconcile(t.Context(), controllers.Key{Namespace: "ns", Name: name})
+			if result != (controllers.Result{}) || err != nil || len(api.Requests()) > 0 {
+				t.Errorf("%s: %+v, %v; %v", name, result, err, api.Requests())
+			}
 		}
 	})
 }

@@ -194,6 +194,52 @@ func TestRetry(t *testing.T) {
 	})
 }
 
+// TestNothingToDo: classes that have what they should are left alone, as are those that go before it is their turn; a class
+// that is named twice is enqueued once, and none has no name.
+func TestNothingToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{t, controllerstest.Start(t, controllerstest.Options{})}
+		in := sources(b.api, informer.Options{})
+		b.add(class("protected", finalizer))
+		b.add(class("leaving", "example.com/x"))
+		b.delete(classAt("leaving"))
+		claim := &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"}, VolumeAttributesClassName: new("protected"),
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
+			},
+			Status: corev1.PersistentVolumeClaimStatus{
+				CurrentVolumeAttributesClassName: new("protected"), ModifyVolumeStatus: &corev1.ModifyVolumeStatus{Status: "Pending"},
+			},
+		}
+		b.add(claim)
+		c := vacprotection.New(in, b.api)
+		var q keys
+		c.Watch(&q)
+		controllerstest.Go(t, in.Classes, in.Volumes, in.Claims)
+		synctest.Wait()
+		if len(q) > 0 {
+			t.Errorf("queued %q", q)
+		}
+		b.delete(client.Target{Resource: claims, Namespace: "ns", Name: "c"})
+		if !slices.Equal(q, keys{"protected"}) {
+			t.Errorf("queued %q", q)
+		}
+		for _, name := range []string{"protected", "leaving", "gone"} {
+			if _, err := c.Reconcile(t.Context(), controllers.Key{Name: name}); err != nil || len(b.api.Writes()) > 0 {
+				t.Errorf("%s: %v; %v", name, err, b.api.Writes())
+			}
+		}
+	})
+}
+
+// keys are the names that were queued.
+type keys []string
+
+func (q *keys) Add(k controllers.Key)                       { *q = append(*q, k.Name) }
+func (q *keys) AddAfter(k controllers.Key, _ time.Duration) { q.Add(k) }
+
 // A new class gets the finalizer. The API and the caches of it are in memory.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())

@@ -128,3 +128,18 @@ func TestFailures(t *testing.T) {
 		b.wrote(head+"1"+none, head+"1"+none)
 	})
 }
+
+// TestGone: a policy that goes before it is its turn is not checked.
+func TestGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := controllerstest.Start(t, controllerstest.Options{Kinds: admissionregistration.PolicyKinds(accepting())})
+		in := validatingadmissionpolicystatus.Sources{Policies: informer.New(
+			controllerstest.Source[*admissionv1.ValidatingAdmissionPolicy](api, admissionv1.SchemeGroupVersion.WithResource(resource())), informer.Options{})}
+		controllerstest.Go(t, in.Policies)
+		synctest.Wait()
+		c := validatingadmissionpolicystatus.New(in, nil, nil)
+		if result, err := c.Reconcile(t.Context(), controllers.Key{Name: "p"}); result != (controllers.Result{}) || err != nil {
+			t.Errorf("%+v, %v", result, err)
+		}
+	})
+}

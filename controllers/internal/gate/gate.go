@@ -13,7 +13,7 @@ type Gate struct {
 	inside int
 	// opens is closed when the gate opens; nil while it is open.
 	opens chan struct{}
-	// empty is closed when the last one has left; nil unless that is awaited.
+	// empty is closed when the last one has left; nil unless Close awaits that, until Open.
 	empty chan struct{}
 }
 
@@ -28,7 +28,6 @@ func (g *Gate) Leave() {
 	defer g.mu.Unlock()
 	if g.inside--; g.inside == 0 && g.empty != nil {
 		close(g.empty)
-		g.empty = nil
 	}
 }
 
@@ -42,7 +41,7 @@ func (g *Gate) Close(ctx context.Context) error {
 			empty = g.empty
 		}
 	})
-	if err != nil || empty == nil {
+	if empty == nil {
 		return err
 	}
 	select {
