@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -37,6 +38,10 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod) bool {
 			w.podEvent(pod, corev1.EventTypeWarning, "FailedMount", "%v", err)
 		}
 		w.mountWait = min(max(2*w.mountWait, mountDelay), maxMountDelay)
+		var sooner interface{ RetryAfter() time.Duration }
+		if errors.As(err, &sooner) {
+			w.mountWait = min(w.mountWait, sooner.RetryAfter())
+		}
 		w.retry = true
 		w.lookAgain(time.Now().Add(w.mountWait))
 	}

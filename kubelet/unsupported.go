@@ -22,17 +22,9 @@ func unsupported(pod *corev1.Pod) *Refusal {
 	return &Refusal{"PodFeatureUnsupported", "Pod requires node features that are not available: " + strings.Join(lacking, ", ")}
 }
 
-// unsupportedClaims returns the claims for storage and devices. Nothing binds either.
+// unsupportedClaims returns the claims for devices. Nothing prepares them.
 func unsupportedClaims(spec *corev1.PodSpec) []string {
 	var lacking []string
-	for _, v := range spec.Volumes {
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			lacking = append(lacking, fmt.Sprintf("persistentVolumeClaim %q", v.PersistentVolumeClaim.ClaimName))
-		case v.Ephemeral != nil:
-			lacking = append(lacking, fmt.Sprintf("ephemeral volume %q", v.Name))
-		}
-	}
 	for _, c := range spec.ResourceClaims {
 		lacking = append(lacking, fmt.Sprintf("resourceClaim %q", c.Name))
 	}

@@ -39,10 +39,8 @@ func List() []Refusal {
 			`condition PodScheduled=False Unschedulable: 0/1 nodes are available: pod requires persistentvolumeclaim "data", which this scheduler does not support.`},
 		{"ephemeral volumes", []string{"VolumeSource.Ephemeral"}, "scheduler",
 			`condition PodScheduled=False Unschedulable: 0/1 nodes are available: pod requires persistentvolumeclaim "p-scratch", which this scheduler does not support.`},
-		{"claims of storage in pods that name their node", nil, "kubelet",
-			`phase Failed PodFeatureUnsupported: Pod was rejected: Pod requires node features that are not available: persistentVolumeClaim "data"`},
-		{"volumes of CSI, of NFS and of other servers", servedVolumes(), "kubelet/volume",
-			`event FailedMount: MountVolume.SetUp failed for volume "v" : no volume plugin matched: nfs volumes are not supported`},
+		{"volumes of CSI and of servers other than NFS", servedVolumes(), "kubelet/volume",
+			`event FailedMount: MountVolume.SetUp failed for volume "v" : no volume plugin matched: iscsi volumes are not supported`},
 		{"projected certificates of pods", []string{"VolumeProjection.PodCertificate"}, "kubelet/volume",
 			`event FailedMount: MountVolume.SetUp failed for volume "v" : podCertificate projections are not supported`},
 		{"projected trust bundles", []string{"VolumeProjection.ClusterTrustBundle"}, "kubelet/volume",
@@ -66,7 +64,7 @@ func List() []Refusal {
 func servedVolumes() []string {
 	var fields []string
 	for source := range strings.FieldsSeq(`AWSElasticBlockStore AzureDisk AzureFile CSI CephFS Cinder FC FlexVolume Flocker GCEPersistentDisk GitRepo
-		Glusterfs ISCSI NFS PhotonPersistentDisk PortworxVolume Quobyte RBD ScaleIO StorageOS VsphereVolume`) {
+		Glusterfs ISCSI PhotonPersistentDisk PortworxVolume Quobyte RBD ScaleIO StorageOS VsphereVolume`) {
 		fields = append(fields, "VolumeSource."+source)
 	}
 	return fields

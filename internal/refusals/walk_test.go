@@ -214,8 +214,9 @@ func walks() map[string]func(*asker) {
 				}},
 			}}}}
 		}),
-		"claims of storage in pods that name their node": there(claiming),
-		"volumes of CSI, of NFS and of other servers":    asking(mounting(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas", Path: "/"}})),
+		"volumes of CSI and of servers other than NFS": asking(mounting(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{
+			TargetPortal: "10.0.0.1", IQN: "iqn.2001-04.com.example:storage", Lun: 0,
+		}})),
 		"projected certificates of pods": asking(projecting(corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{
 			SignerName: "example.com/pods", KeyType: "ED25519", CredentialBundlePath: "bundle.pem",
 		}})),

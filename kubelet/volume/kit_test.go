@@ -33,6 +33,7 @@ type server struct {
 	life    time.Duration
 	asked   []authenticationv1.TokenRequestSpec
 	err     error
+	csi     volume.Plugin
 }
 
 func newServer(objects ...any) *server {
@@ -66,6 +67,32 @@ func (s *server) Secret(_ context.Context, ns, name string) (*corev1.Secret, err
 		return o.(*corev1.Secret), nil
 	}
 	return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
+}
+
+func (s *server) Claim(_ context.Context, ns, name string) (*corev1.PersistentVolumeClaim, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o, ok := s.objects[fmt.Sprintf("%T/%s/%s", &corev1.PersistentVolumeClaim{}, ns, name)]; ok {
+		return o.(*corev1.PersistentVolumeClaim), nil
+	}
+	return nil, apierrors.NewNotFound(corev1.Resource("persistentvolumeclaims"), name)
+}
+
+func (s *server) Volume(_ context.Context, name string) (*corev1.PersistentVolume, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o, ok := s.objects[fmt.Sprintf("%T//%s", &corev1.PersistentVolume{}, name)]; ok {
+		return o.(*corev1.PersistentVolume), nil
+	}
+	return nil, apierrors.NewNotFound(corev1.Resource("persistentvolumes"), name)
+}
+
+// forget removes an object.
+func (s *server) forget(o any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := o.(metav1.Object)
+	delete(s.objects, fmt.Sprintf("%T/%s/%s", o, m.GetNamespace(), m.GetName()))
 }
 
 func (s *server) Token(_ context.Context, ns, account string, r authenticationv1.TokenRequestSpec) (authenticationv1.TokenRequestStatus, error) {
@@ -136,7 +163,7 @@ func reopen(t testing.TB, dir string, s *server, o volume.Options) *volume.Volum
 	}
 	in := volume.Sources{}
 	if s != nil {
-		in.Objects, in.Tokens = s, s
+		in.Objects, in.Tokens, in.Claims, in.CSI = s, s, s, s.csi
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(logTo{t}, nil))

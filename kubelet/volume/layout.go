@@ -23,6 +23,9 @@ const (
 	projected   kind = "projected"
 	hostPath    kind = "host-path"
 	image       kind = "image"
+	local       kind = "local-volume"
+	nfs         kind = "nfs"
+	csi         kind = "csi"
 	unsupported kind = ""
 )
 
@@ -42,16 +45,20 @@ func kindOf(vol *corev1.Volume) kind {
 		return projected
 	case s.Image != nil:
 		return image
-	case sourceName(vol) == "": // a volume without a source is an emptyDir
+	case s.NFS != nil:
+		return nfs
+	case s.CSI != nil:
+		return csi
+	case sourceName(vol.VolumeSource) == "": // a volume without a source is an emptyDir
 		return emptyDir
 	default:
 		return unsupported
 	}
 }
 
-// sourceName is the name of the field of the volume's source.
-func sourceName(vol *corev1.Volume) string {
-	source := reflect.ValueOf(vol.VolumeSource)
+// sourceName is the name of the field that is set in the source of a volume or of a persistent volume.
+func sourceName(in any) string {
+	source := reflect.ValueOf(in)
 	for i := range source.NumField() {
 		if source.Field(i).Kind() == reflect.Pointer && !source.Field(i).IsNil() {
 			name, _, _ := strings.Cut(source.Type().Field(i).Tag.Get("json"), ",")
@@ -97,15 +104,19 @@ func (v *Volumes) readyDir(uid types.UID, name string) string {
 	return filepath.Join(v.podDir(uid), "plugins", "kubernetes.io~"+string(emptyDir), name)
 }
 
-// pathOf is the path of a volume, or empty for one without a path.
-func (v *Volumes) pathOf(uid types.UID, vol *corev1.Volume) string {
+// place returns the kind of a volume and its path, which is empty for one without a path. A volume with a claim has
+// neither before Prepare.
+func (v *Volumes) place(uid types.UID, vol *corev1.Volume) (kind, string) {
 	switch k := kindOf(vol); k {
 	case hostPath:
-		return vol.HostPath.Path
-	case image, unsupported:
-		return ""
+		return k, vol.HostPath.Path
+	case image:
+		return k, ""
+	case nfs, csi, unsupported:
+		p, _ := v.placedAt(uid, vol.Name)
+		return p.kind, p.path
 	default:
-		return v.volumeDir(uid, k, vol.Name)
+		return k, v.volumeDir(uid, k, vol.Name)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -48,6 +49,46 @@ func wrap(op, path string, err error) error {
 func bindMount(file *os.File, target string) error {
 	source := fmt.Sprintf("/proc/self/fd/%d", file.Fd())
 	return wrap("bind", target, unix.Mount(source, target, "", unix.MS_BIND, ""))
+}
+
+// readOnlyFlag makes a mount read-only.
+const readOnlyFlag uintptr = unix.MS_RDONLY
+
+// bindFlags returns the flags for the options of a bind mount, which can only change what the kernel keeps for each
+// mount. Other options are errors.
+func bindFlags(options []string) (uintptr, error) {
+	known := map[string]uintptr{
+		"bind": 0, "rw": 0, "ro": readOnlyFlag, "defaults": 0, "suid": 0, "nosuid": unix.MS_NOSUID, "dev": 0,
+		"nodev": unix.MS_NODEV, "exec": 0, "noexec": unix.MS_NOEXEC, "noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME,
+		"relatime": unix.MS_RELATIME, "strictatime": unix.MS_STRICTATIME,
+	}
+	var flags uintptr
+	for _, list := range options {
+		for o := range strings.SplitSeq(list, ",") {
+			flag, ok := known[o]
+			if !ok {
+				return 0, fmt.Errorf("mount option %q is not supported for local directories", o)
+			}
+			flags |= flag
+		}
+	}
+	return flags, nil
+}
+
+// restrict adds flags to a bind mount.
+func restrict(dir string, flags uintptr) error {
+	if flags == 0 {
+		return nil
+	}
+	return wrap("remount", dir, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|flags, ""))
+}
+
+// gidOf is the group of a file.
+func gidOf(info fs.FileInfo) int64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int64(stat.Gid)
+	}
+	return -1
 }
 
 // unmountBelow unmounts everything below the directory.

@@ -14,6 +14,8 @@ import (
 const (
 	canMount = false
 	noWait   = 0
+	// readOnlyFlag makes a mount read-only.
+	readOnlyFlag uintptr = 0
 )
 
 var errNoMounts = errors.New("mounting needs Linux")
@@ -23,6 +25,10 @@ func mount(_, _, _ string) error             { return errNoMounts }
 func bindMount(*os.File, string) error       { return errNoMounts }
 func (v *Volumes) unmountBelow(string) error { return nil }
 func (v *Volumes) unmount(string) error      { return nil }
+
+func bindFlags([]string) (uintptr, error) { return 0, nil }
+func restrict(string, uintptr) error      { return nil }
+func gidOf(fs.FileInfo) int64             { return -1 }
 
 // openSubPath opens a path in a volume, creating a directory if it does not exist.
 func (v *Volumes) openSubPath(root, subPath string) (*os.File, error) {

@@ -63,7 +63,7 @@ func (v *Volumes) mountOf(r kubelet.MountRequest, index int, m *corev1.VolumeMou
 		return cri.Mount{}, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, r.Container.Name)
 	}
 	vol := &r.Pod.Spec.Volumes[at]
-	k := kindOf(vol)
+	k, root := v.place(r.Pod.UID, vol)
 	if k == unsupported || checkName(m.Name) != nil {
 		return cri.Mount{}, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, r.Container.Name)
 	}
@@ -73,8 +73,8 @@ func (v *Volumes) mountOf(r kubelet.MountRequest, index int, m *corev1.VolumeMou
 	}
 	out := cri.Mount{
 		ContainerPath:  absolute(m.MountPath),
-		ReadOnly:       m.ReadOnly || k.isReadOnly(),
-		SELinuxRelabel: v.options.SELinux && k != hostPath,
+		ReadOnly:       m.ReadOnly || k.isReadOnly() || v.isReadOnly(r.Pod.UID, vol),
+		SELinuxRelabel: v.options.SELinux && k != hostPath && k != nfs,
 	}
 	if out.Propagation, err = propagation(m.MountPropagation); err != nil {
 		return cri.Mount{}, err
@@ -88,7 +88,7 @@ func (v *Volumes) mountOf(r kubelet.MountRequest, index int, m *corev1.VolumeMou
 		out.ImageSubPath = subPath
 		return out, nil
 	}
-	out.HostPath = v.pathOf(r.Pod.UID, vol)
+	out.HostPath = root
 	if subPath != "" {
 		out.HostPath, err = v.holdSubPath(r, index, out.HostPath, subPath)
 	}

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,4 +64,19 @@ func (v *Volumes) own(dir string, pod *corev1.Pod, readOnly bool) error {
 		}
 		return v.disk.Chmod(path, mode)
 	})
+}
+
+// groupDiffers reports whether the group of a persistent volume must be changed for the pod: not if the pod's policy is
+// to look at the volume's root only, and that is as it must be.
+func (v *Volumes) groupDiffers(dir string, pod *corev1.Pod) bool {
+	group := fsGroup(pod)
+	if group == nil {
+		return false
+	}
+	if p := pod.Spec.SecurityContext.FSGroupChangePolicy; p == nil || *p != corev1.FSGroupChangeOnRootMismatch {
+		return true
+	}
+	info, err := os.Stat(dir)
+	const bits = 0o770
+	return err != nil || gidOf(info) != *group || info.Mode().Perm()&bits != bits || info.Mode()&fs.ModeSetgid == 0
 }

@@ -21,12 +21,16 @@ func (v *Volumes) Release(ctx context.Context, uid types.UID) error {
 	defer unlock()
 	clear(p.written)
 	clear(p.tokens)
+	v.displace(p)
 	dir := v.podDir(uid)
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if err := v.unplug(ctx, uid); err != nil {
+		return fmt.Errorf("unmounting volumes of pod %s: %w", uid, err)
 	}
 	if err := v.unmountBelow(dir); err != nil {
 		return fmt.Errorf("unmounting volumes of pod %s: %w", uid, err)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/kubelet"
+	"github.com/keelson-dev/keelson/kubelet/volume/claims"
 	"github.com/keelson-dev/keelson/kubelet/volume/internal/disk"
 )
 
@@ -40,6 +42,10 @@ type Sources struct {
 	Objects Objects
 	Tokens  Tokens
 	Trust   TrustBundles // nil rejects projections of them
+	// Claims are what pods claim; ReadWriteOncePod is enforced among the pods of the node.
+	Claims claims.Reader
+	// CSI mounts the volumes of drivers.
+	CSI Plugin
 }
 
 // Options configures New. The zero value is ready to use as root on Linux.
@@ -56,6 +62,11 @@ type Options struct {
 	SELinux bool
 	// HostsFile is the node's hosts file; empty is /etc/hosts.
 	HostsFile string
+	// NodeLabels returns the node's labels, by which it is decided whether it reaches a persistent volume; nil means
+	// that it has none.
+	NodeLabels func() map[string]string
+	// Mounter mounts what the kernel cannot without help, such as NFS; nil runs the node's mount program.
+	Mounter Mounter
 	// Logger records details that errors leave out; nil discards them.
 	Logger *slog.Logger
 }
@@ -87,6 +98,12 @@ func New(dir string, in Sources, o Options) (*Volumes, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.NodeLabels == nil {
+		o.NodeLabels = func() map[string]string { return nil }
+	}
+	if o.Mounter == nil {
+		o.Mounter = mountProgram{}
+	}
 	o.Rootless = o.Rootless || !canMount
 	return &Volumes{
 		dir: filepath.Clean(dir), in: in, options: o, log: o.Logger, seed: maphash.MakeSeed(), pods: map[types.UID]*podState{},
@@ -101,6 +118,8 @@ type podState struct {
 	// written holds the fingerprints of the volumes' content.
 	written map[string]uint64
 	tokens  map[tokenKey]token
+	// placed holds the volumes that needed a claim or a plugin, by their names in the pod; guarded by Volumes.mu.
+	placed map[string]placed
 }
 
 // lock returns the state of a pod for exclusive use by the caller until it calls unlock.
@@ -108,7 +127,7 @@ func (v *Volumes) lock(uid types.UID) (p *podState, unlock func()) {
 	v.mu.Lock()
 	p = v.pods[uid]
 	if p == nil {
-		p = &podState{written: map[string]uint64{}, tokens: map[tokenKey]token{}}
+		p = &podState{written: map[string]uint64{}, tokens: map[tokenKey]token{}, placed: map[string]placed{}}
 		v.pods[uid] = p
 	}
 	p.users++
@@ -119,24 +138,14 @@ func (v *Volumes) lock(uid types.UID) (p *podState, unlock func()) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		p.users--
-		if p.users == 0 && len(p.written) == 0 && len(p.tokens) == 0 {
+		if p.users == 0 && len(p.written) == 0 && len(p.tokens) == 0 && len(p.placed) == 0 {
 			delete(v.pods, uid)
 		}
 	}
 }
 
 // SetUpError says why a volume is not ready, in the words of upstream's FailedMount events.
-type SetUpError struct {
-	Volume string // its name in the pod
-	Err    error  // why it is not ready
-}
-
-func (e *SetUpError) Error() string {
-	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.Volume, e.Err)
-}
-
-// Unwrap returns Err.
-func (e *SetUpError) Unwrap() error { return e.Err }
+type SetUpError = claims.MountError
 
 // Failures lists the failed volumes in an error of Prepare.
 func Failures(err error) []*SetUpError {
@@ -166,38 +175,69 @@ func (v *Volumes) Prepare(ctx context.Context, pod *corev1.Pod) error {
 	p, unlock := v.lock(pod.UID)
 	defer unlock()
 	var failed []error
+	lost := &claims.UnprocessedError{}
 	for i := range pod.Spec.Volumes {
 		vol := &pod.Spec.Volumes[i]
 		if !used[vol.Name] {
 			continue
 		}
-		if err := v.setUp(ctx, p, pod, vol); err != nil {
-			failed = append(failed, &SetUpError{vol.Name, err})
+		m, err := v.resolve(ctx, p, pod, vol)
+		if err != nil {
+			lost.Unprocessed, lost.Errs = append(lost.Unprocessed, vol.Name), append(lost.Errs, err)
+		} else if err = v.setUp(ctx, p, m); err != nil {
+			failed = append(failed, named(m, err))
 		}
+		if err != nil {
+			lost.Unmounted = append(lost.Unmounted, vol.Name)
+		}
+	}
+	if len(lost.Errs) > 0 {
+		slices.Sort(lost.Unmounted)
+		slices.Sort(lost.Unprocessed)
+		failed = append(failed, lost)
 	}
 	return errors.Join(failed...)
 }
 
+// named adds the volume's name to the reason why it is not ready.
+func named(m claims.Mount, err error) error {
+	if one, ok := err.(*SetUpError); ok { //nolint:errorlint // as plugins return it
+		return &SetUpError{Operation: one.Operation, Volume: m.Name(), Err: one.Err}
+	}
+	return &SetUpError{Volume: m.Name(), Err: err}
+}
+
 // setUp sets up one volume.
-func (v *Volumes) setUp(ctx context.Context, p *podState, pod *corev1.Pod, vol *corev1.Volume) error {
+func (v *Volumes) setUp(ctx context.Context, p *podState, m claims.Mount) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := checkName(vol.Name); err != nil {
-		return err
+	for _, name := range []string{m.Volume.Name, m.Name()} {
+		if err := checkName(name); err != nil {
+			return err
+		}
 	}
-	switch kindOf(vol) {
+	if m.Persistent != nil {
+		return v.setUpPersistent(ctx, p, m)
+	}
+	switch k := kindOf(m.Volume); k {
 	case emptyDir:
-		return v.setUpEmptyDir(pod, vol)
+		return v.setUpEmptyDir(m.Pod, m.Volume)
 	case hostPath:
-		return v.setUpHostPath(vol.HostPath)
+		return v.setUpHostPath(m.Volume.HostPath)
 	case configMap, secret, downwardAPI, projected:
-		return v.project(ctx, p, pod, vol)
+		return v.project(ctx, p, m.Pod, m.Volume)
 	case image:
 		return nil
+	case nfs, csi:
+		return v.plug(ctx, p, m, k)
 	default:
-		return fmt.Errorf("no volume plugin matched: %s volumes are %w", sourceName(vol), ErrUnsupported)
+		return noPlugin(sourceName(m.Volume.VolumeSource))
 	}
+}
+
+func noPlugin(source string) error {
+	return fmt.Errorf("no volume plugin matched: %s volumes are %w", source, ErrUnsupported)
 }
 
 // ImageVolume is an image that a pod uses as a volume.
@@ -224,7 +264,8 @@ func Images(pod *corev1.Pod) []ImageVolume {
 func (v *Volumes) Path(pod *corev1.Pod, volume string) string {
 	for i := range pod.Spec.Volumes {
 		if vol := &pod.Spec.Volumes[i]; vol.Name == volume {
-			return v.pathOf(pod.UID, vol)
+			_, path := v.place(pod.UID, vol)
+			return path
 		}
 	}
 	return ""

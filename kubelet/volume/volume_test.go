@@ -85,9 +85,8 @@ func TestErrors(t *testing.T) {
 		"backstep":  {hostPathVolume("x", "/tmp/../etc"), "invalid HostPath `/tmp/../etc`: must not contain '..'"},
 		"medium":    {emptyDirVolume("x", "Paper"), `unknown storage medium "Paper"`},
 		"huge":      {emptyDirVolume("x", "HugePages"), "medium HugePages: hugePages storage requested, but there is no resource request for huge pages"},
-		"claim": {vol("x", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}}),
-			"no volume plugin matched: persistentVolumeClaim volumes are not supported"},
-		"csi": {vol("x", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{}}), "no volume plugin matched: csi volumes are not supported"},
+		"iscsi":     {vol("x", corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}}), "no volume plugin matched: iscsi volumes are not supported"},
+		"csi":       {vol("x", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{}}), "no volume plugin matched: csi volumes are not supported"},
 		"field": {vol("x", corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
 			{Path: "a", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.phase"}}}}}), "unsupported fieldPath: status.phase"},
 		"escape": {configMapVolume("there", corev1.KeyToPath{Key: "key", Path: "../../x"}), "invalid path: must not contain '..': ../../x"},

@@ -33,6 +33,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/static"
 	"github.com/keelson-dev/keelson/kubelet/stats/activity"
 	"github.com/keelson-dev/keelson/kubelet/volume"
+	"github.com/keelson-dev/keelson/kubelet/volume/claims"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/node"
 	"github.com/keelson-dev/keelson/podspec"
@@ -199,9 +200,11 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 	}
 	cache := objects.New(h.parts.Client, h.parts.Watches, objects.Options{Changed: h.changed, Logger: log})
 	h.runs = append(h.runs, cache)
-	files, err := volume.New(h.options.Dir, volume.Sources{Objects: cache, Tokens: volume.TokensOf(h.parts.Client)}, volume.Options{
+	files, err := volume.New(h.options.Dir, volume.Sources{
+		Objects: cache, Tokens: volume.TokensOf(h.parts.Client), Claims: claims.ReaderOf(h.parts.Client),
+	}, volume.Options{
 		Allocatable: func() corev1.ResourceList { return r.Allocatable }, Logger: log,
-		RecursiveReadOnly: (&handlers{runtime: h.runtime}).recursiveReadOnly,
+		RecursiveReadOnly: (&handlers{runtime: h.runtime}).recursiveReadOnly, NodeLabels: h.labels,
 	})
 	if err != nil {
 		return kubelet.Host{}, err
@@ -265,6 +268,15 @@ func (h *Host) security(store *checkpoint.Store) (*security.Policy, *security.Al
 		SeccompRoot: filepath.Join(h.options.Dir, "seccomp"), Host: security.Inspect(os.DirFS("/")), Users: users,
 	})
 	return policy, users, err
+}
+
+// labels are those of the node.
+func (h *Host) labels() map[string]string {
+	node, ok := h.parts.Node.Get("", h.parts.Name)
+	if !ok {
+		return h.options.Labels
+	}
+	return node.Labels
 }
 
 // changed is called for pods whose configmaps or secrets have changed.
