@@ -6,13 +6,15 @@
 // have the mutators run a second time. The first failure ends the request. [Ordered] sorts plugins into
 // upstream's order. Package admissiontest tests a plugin without a server.
 //
-// Each of upstream's plugins is a package of its own, with upstream's name and messages: certificateapproval,
-// certificatesigning, certificatesubjectrestriction, clustertrustbundleattest, defaultingressclass,
-// defaultstorageclass, defaulttolerationseconds, limitranger, namespacelifecycle, noderestriction,
-// persistentvolumeclaimresize, podsecurity, priority, resourcequota, runtimeclass, serviceaccount,
-// storageobjectinuseprotection, taintnodesbycondition, policy for both plugins that act by policies, and webhook
-// for both that ask webhooks. Package unsupported is keelson's own: it warns of preferences that nothing
-// implements yet.
+// Each of upstream's plugins is a package of its own, with upstream's name and messages: alwaysadmit, alwaysdeny,
+// alwayspullimages, certificateapproval, certificatesigning, certificatesubjectrestriction, clustertrustbundleattest,
+// defaultingressclass, defaultstorageclass, defaulttolerationseconds, denyserviceexternalips, eventratelimit,
+// extendedresourcetoleration, limitpodhardantiaffinitytopology, limitranger, namespaceautoprovision, namespaceexists,
+// namespacelifecycle, nodedeclaredfeaturevalidator, noderestriction, ownerreferencespermissionenforcement,
+// persistentvolumeclaimresize, podnodeselector, podsecurity, podtolerationrestriction, podtopologylabels, priority,
+// resourcequota, runtimeclass, serviceaccount, storageobjectinuseprotection, taintnodesbycondition, policy for both plugins
+// that act by policies, and webhook for both that ask webhooks. Package unsupported is keelson's own: it warns of
+// preferences that nothing implements yet.
 //
 // A single-purpose plugin is a function and a name:
 //

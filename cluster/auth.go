@@ -6,34 +6,9 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	nodev1 "k8s.io/api/node/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-dev/keelson/admission"
-	"github.com/keelson-dev/keelson/admission/certificateapproval"
-	"github.com/keelson-dev/keelson/admission/certificatesigning"
-	"github.com/keelson-dev/keelson/admission/certificatesubjectrestriction"
-	"github.com/keelson-dev/keelson/admission/clustertrustbundleattest"
-	"github.com/keelson-dev/keelson/admission/defaultingressclass"
-	"github.com/keelson-dev/keelson/admission/defaultstorageclass"
-	"github.com/keelson-dev/keelson/admission/defaulttolerationseconds"
-	"github.com/keelson-dev/keelson/admission/limitranger"
-	"github.com/keelson-dev/keelson/admission/namespacelifecycle"
-	"github.com/keelson-dev/keelson/admission/noderestriction"
-	"github.com/keelson-dev/keelson/admission/persistentvolumeclaimresize"
-	"github.com/keelson-dev/keelson/admission/podsecurity"
-	"github.com/keelson-dev/keelson/admission/priority"
-	"github.com/keelson-dev/keelson/admission/resourcequota"
-	"github.com/keelson-dev/keelson/admission/runtimeclass"
-	"github.com/keelson-dev/keelson/admission/serviceaccount"
-	"github.com/keelson-dev/keelson/admission/storageobjectinuseprotection"
-	"github.com/keelson-dev/keelson/admission/taintnodesbycondition"
-	"github.com/keelson-dev/keelson/admission/unsupported"
-	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/authz/node"
 	"github.com/keelson-dev/keelson/authz/rbac"
@@ -114,81 +89,6 @@ func (e escalation) CheckRole(ctx context.Context, namespace, name string, rules
 
 func (e escalation) CheckBinding(ctx context.Context, namespace string, role rbacv1.RoleRef) error {
 	return e.check().CheckBinding(ctx, namespace, role)
-}
-
-// DefaultAdmission returns upstream's plugins in upstream's order, as far as they exist here, and one that warns about
-// fields that are not implemented yet.
-func DefaultAdmission() []AdmissionStage {
-	return []AdmissionStage{
-		{namespacelifecycle.Name, func(p ServerParts) (admission.Plugin, error) {
-			namespaces, err := registry.NewLive[*corev1.Namespace](p.Registry, coreResource("namespaces"))
-			return namespacelifecycle.New(namespaces, namespacelifecycle.Options{}), err
-		}},
-		{limitranger.Name, func(p ServerParts) (admission.Plugin, error) {
-			ranges, err := registry.NewLive[*corev1.LimitRange](p.Registry, coreResource("limitranges"))
-			return limitranger.New(ranges), err
-		}},
-		{serviceaccount.Name, func(p ServerParts) (admission.Plugin, error) {
-			accounts, err := registry.NewLive[*corev1.ServiceAccount](p.Registry, coreResource("serviceaccounts"))
-			return serviceaccount.New(accounts, serviceaccount.Options{Suffix: p.Suffix}), err
-		}},
-		{noderestriction.Name, newNodeRestriction},
-		Ready[admission.Plugin](taintnodesbycondition.Name, taintnodesbycondition.New()),
-		{podsecurity.Name, newPodSecurity},
-		{priority.Name, func(p ServerParts) (admission.Plugin, error) {
-			classes, err := registry.NewLive[*schedulingv1.PriorityClass](p.Registry, schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"})
-			return priority.New(classes), err
-		}},
-		Ready[admission.Plugin](defaulttolerationseconds.Name, defaulttolerationseconds.New(defaulttolerationseconds.Options{})),
-		{defaultstorageclass.Name, func(p ServerParts) (admission.Plugin, error) {
-			classes, err := registry.NewLive[*storagev1.StorageClass](p.Registry, schema.GroupResource{Group: storagev1.GroupName, Resource: "storageclasses"})
-			return defaultstorageclass.New(classes), err
-		}},
-		Ready[admission.Plugin](storageobjectinuseprotection.Name, storageobjectinuseprotection.New()),
-		{persistentvolumeclaimresize.Name, func(p ServerParts) (admission.Plugin, error) {
-			classes, err := registry.NewLive[*storagev1.StorageClass](p.Registry, schema.GroupResource{Group: storagev1.GroupName, Resource: "storageclasses"})
-			return persistentvolumeclaimresize.New(classes), err
-		}},
-		{runtimeclass.Name, func(p ServerParts) (admission.Plugin, error) {
-			classes, err := registry.NewLive[*nodev1.RuntimeClass](p.Registry, schema.GroupResource{Group: nodev1.GroupName, Resource: "runtimeclasses"})
-			return runtimeclass.New(classes), err
-		}},
-		{certificateapproval.Name, func(p ServerParts) (admission.Plugin, error) { return certificateapproval.New(p.Authorizer), nil }},
-		{certificatesigning.Name, func(p ServerParts) (admission.Plugin, error) { return certificatesigning.New(p.Authorizer), nil }},
-		{clustertrustbundleattest.Name, func(p ServerParts) (admission.Plugin, error) { return clustertrustbundleattest.New(p.Authorizer), nil }},
-		Ready[admission.Plugin](certificatesubjectrestriction.Name, certificatesubjectrestriction.New()),
-		{defaultingressclass.Name, func(p ServerParts) (admission.Plugin, error) {
-			classes, err := registry.NewLive[*networkingv1.IngressClass](p.Registry, schema.GroupResource{Group: networkingv1.GroupName, Resource: "ingressclasses"})
-			return defaultingressclass.New(classes), err
-		}},
-		Ready[admission.Plugin](unsupported.Name, unsupported.New(registry.Warn)),
-		{resourcequota.Name, newQuotaPlugin},
-	}
-}
-
-func newNodeRestriction(p ServerParts) (admission.Plugin, error) {
-	var err error
-	return noderestriction.New(noderestriction.Sources{
-		Pods:            view[*corev1.Pod](p.Registry, coreResource("pods"), &err),
-		Nodes:           view[*corev1.Node](p.Registry, coreResource("nodes"), &err),
-		ServiceAccounts: view[*corev1.ServiceAccount](p.Registry, coreResource("serviceaccounts"), &err),
-	}, p.Authorizer), err
-}
-
-func newPodSecurity(p ServerParts) (admission.Plugin, error) {
-	var err error
-	namespaces := view[*corev1.Namespace](p.Registry, coreResource("namespaces"), &err)
-	pods := view[*corev1.Pod](p.Registry, coreResource("pods"), &err)
-	if err != nil {
-		return nil, err
-	}
-	return podsecurity.New(namespaces, pods, podsecurity.Options{Warn: registry.Warn, Annotate: audit.Annotate})
-}
-
-// admissionChain makes the plugins, in the order in which they run.
-func (c *Cluster) admissionChain() (admission.Chain, error) {
-	plugins, err := made(c.options.Admission, c.serverParts())
-	return admission.Ordered(plugins...), err
 }
 
 // view reads a kind without lag: an acknowledged write affects the next request.

@@ -25,7 +25,7 @@ type accessFlags struct {
 func (a *accessFlags) define(f *pflag.FlagSet) {
 	f.StringSliceVar(&a.modes, "authorization-mode", []string{"AlwaysAllow"}, "who decides, in this order: AlwaysAllow, AlwaysDeny, Node, RBAC")
 	f.StringSliceVar(&a.open, "authorization-always-allow-paths", []string{"/healthz", "/readyz", "/livez"}, "paths that everybody may read")
-	f.StringSliceVar(&a.plugged, "enable-admission-plugins", nil, "admission plugins; all that there are here run by default")
+	f.StringSliceVar(&a.plugged, "enable-admission-plugins", nil, "admission plugins beyond those that run by default")
 	f.StringSliceVar(&a.unplugged, "disable-admission-plugins", nil, "admission plugins to leave out")
 	f.BoolVar(&a.privileged, "allow-privileged", true, "accepted; pods may always have privileged containers")
 }
@@ -65,6 +65,11 @@ func (a *accessFlags) apply(o *cluster.Options, tell func(format string, args ..
 	for _, mode := range modes {
 		stage, _ := authorizers(mode)
 		o.Authorizers = append(o.Authorizers, stage)
+	}
+	for _, stage := range cluster.OptionalAdmission() {
+		if slices.Contains(a.plugged, stage.Name) {
+			o.Admission = append(o.Admission, stage)
+		}
 	}
 	known := cluster.StageNames(o.Admission)
 	for _, name := range a.unplugged {

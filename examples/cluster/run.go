@@ -193,7 +193,6 @@ func (s *settings) logger() *slog.Logger {
 func (s *settings) options() cluster.Options {
 	o := cluster.Options{Logger: s.logger(), Nodes: cluster.Nodes{Count: s.nodes, Network: s.network}}
 	o.Extensions = []cluster.Extension{customresources.Extension(customresources.Options{})}
-	o.Disable = append(o.Disable, s.unplug...)
 	s.inflight.apply(&o.Server)
 	o.Components = []cluster.Component{}
 	if !s.disabled("controllers") {
@@ -210,6 +209,7 @@ func (s *settings) options() cluster.Options {
 	rules := policies.New(policies.Options{})
 	o.Kinds = append(o.Kinds, rules.Kinds()...)
 	o.Admission = slices.Concat(cluster.DefaultAdmission(), hooks.Admission(), rules.Admission())
+	s.plugins.apply(&o)
 	if !s.disabled("controllers") {
 		o.Components = append(o.Components, rules.Components()...)
 	}

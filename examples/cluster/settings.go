@@ -12,9 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/keelson-dev/keelson/admission/webhook"
-	"github.com/keelson-dev/keelson/cluster"
 )
 
 // settings are the values of the flags.
@@ -33,7 +30,7 @@ type settings struct {
 	down       bool
 	install    bool
 	disable    []string
-	unplug     []string // admission plugins
+	plugins    plugins
 	auditLog   string
 	policy     string
 	retention  retention
@@ -92,7 +89,10 @@ Flags:
   --disable LIST        leave out some of scheduler, controllers, nodes, separated by commas, so that other
                         programs can take their place; their kubeconfig files are written to DIR
   --disable-admission-plugins LIST
-                        leave out some admission plugins, as kube-apiserver's flag. There are, all on by default:
+                        leave out some admission plugins, as kube-apiserver's flag. On by default are:
+                        %s
+  --enable-admission-plugins LIST
+                        add some that are off by default:
                         %s
   --audit-log FILE      who did what, a JSON document per line; "" writes none (default DIR/audit.log)
   --audit-log-maxage DAYS, --audit-log-maxbackup N, --audit-log-maxsize MIB
@@ -163,7 +163,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.BoolVar(&s.down, "down", false, "")
 	f.BoolVar(&s.install, "install", false, "")
 	f.StringVar(&disable, "disable", "", "")
-	f.Func("disable-admission-plugins", "", s.unplugAll)
+	s.plugins.define(f)
 	f.StringVar(&s.auditLog, "audit-log", "DIR/audit.log", "")
 	f.StringVar(&s.policy, "audit-policy", "", "")
 	s.retention.define(f)
@@ -174,7 +174,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.BoolVar(&s.verbose, "verbose", false, "")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(help, usage, dataDir, defaultListen, defaultPrefix, "5m", defaultNetwork, strings.Join(plugins(), ", "),
+		fmt.Fprintf(help, usage, dataDir, defaultListen, defaultPrefix, "5m", defaultNetwork, strings.Join(usualPlugins(), ", "), strings.Join(morePlugins(), ", "),
 			auditDays, auditFiles, auditSize, maxReading, maxWriting)
 		return s, err
 	case err != nil:
@@ -192,23 +192,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 		s.auditLog = filepath.Join(s.dataDir, "audit.log")
 	}
 	return s, errors.Join(s.checkNodes(network), s.check(), s.etcd.check(s.storage), s.encryption.check(),
-		s.retention.check(f, s.auditLog), s.inflight.check(), s.foreign.check())
-}
-
-// plugins are the names of all admission plugins.
-func plugins() []string {
-	return append(cluster.StageNames(cluster.DefaultAdmission()), webhook.MutatingName, webhook.ValidatingName)
-}
-
-// unplugAll reads a list of admission plugins to leave out.
-func (s *settings) unplugAll(list string) error {
-	for _, name := range strings.Split(list, ",") {
-		if known := plugins(); !slices.Contains(known, name) {
-			return fmt.Errorf("%q is not known: choose from %s, separated by commas", name, strings.Join(known, ", "))
-		}
-		s.unplug = append(s.unplug, name)
-	}
-	return nil
+		s.retention.check(f, s.auditLog), s.inflight.check(), s.foreign.check(), s.plugins.check())
 }
 
 // maxNodes keeps a typing error from exhausting the memory.

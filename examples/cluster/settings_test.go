@@ -45,14 +45,26 @@ func TestFlags(t *testing.T) {
 	if o := s.options(); err != nil || !slices.Equal(o.Disable, []string{"PodSecurity", "NodeRestriction"}) {
 		t.Errorf("leaves out %v, %v", o.Disable, err)
 	}
+	usual := cluster.StageNames(s.options().Admission)
+	s, err = parse([]string{"--enable-admission-plugins", "AlwaysPullImages,NamespaceExists"}, home, io.Discard)
+	if o := s.options(); err != nil || !slices.Equal(cluster.StageNames(o.Admission), append(usual, "NamespaceExists", "AlwaysPullImages")) {
+		t.Errorf("has %v, %v", cluster.StageNames(o.Admission), err)
+	}
+	// The help names the plugins that run.
+	slices.Sort(usual)
+	if told := slices.Sorted(slices.Values(usualPlugins())); !slices.Equal(told, usual) {
+		t.Errorf("the help says that %v run, and %v do", told, usual)
+	}
 }
 
 // TestBadFlags: each error names the flag and what to write instead.
 func TestBadFlags(t *testing.T) {
 	for args, want := range map[string][]string{
-		"--color":                             {"-color", "--help lists the flags"},
-		"--nodes many":                        {"-nodes", "many"},
-		"--disable-admission-plugins Node":    {"-disable-admission-plugins", `"Node" is not known`, "NodeRestriction"},
+		"--color":                          {"-color", "--help lists the flags"},
+		"--nodes many":                     {"-nodes", "many"},
+		"--disable-admission-plugins Node": {"-disable-admission-plugins", `"Node" is not known`, "NodeRestriction"},
+		"--enable-admission-plugins X":     {"-enable-admission-plugins", `"X" is not known`, "AlwaysPullImages"},
+		"--enable-admission-plugins AlwaysDeny --disable-admission-plugins AlwaysDeny": {"both name AlwaysDeny"},
 		"--nodes -1":                          {"--nodes -1", "from 0 to 5000"},
 		"--tls-cert-file a":                   {"--tls-cert-file and --tls-private-key-file"},
 		"--storage paper":                     {`--storage "paper"`, "memory or embedded or etcd"},

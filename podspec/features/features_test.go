@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/component-helpers/nodedeclaredfeatures"
 
 	"github.com/keelson-dev/keelson/podspec/features"
 )
@@ -41,6 +44,64 @@ func TestNeeded(t *testing.T) {
 	} {
 		if got := features.Needed(&c.spec); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// What an update needs is what upstream's library says.
+func TestNeededForUpdate(t *testing.T) {
+	quantity := func(s string) *resource.Quantity { q := resource.MustParse(s); return &q }
+	cpu := func(s string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": *quantity(s)}}
+	}
+	resources := func(s string) *corev1.ResourceRequirements { r := cpu(s); return &r }
+	always := corev1.ContainerRestartPolicyAlways
+	volume := func(name string, medium corev1.StorageMedium, size *resource.Quantity) corev1.Volume {
+		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium, SizeLimit: size}}}
+	}
+	volumes := func(all ...corev1.Volume) corev1.PodSpec { return corev1.PodSpec{Volumes: all} }
+	memory := corev1.StorageMediumMemory
+	for name, c := range map[string]struct {
+		old, spec corev1.PodSpec
+		want      []string
+	}{
+		"nothing":              {corev1.PodSpec{}, corev1.PodSpec{}, nil},
+		"the same of the pod":  {corev1.PodSpec{Resources: resources("1")}, corev1.PodSpec{Resources: resources("1000m")}, nil},
+		"more for the pod":     {corev1.PodSpec{Resources: resources("1")}, corev1.PodSpec{Resources: resources("2")}, []string{features.ResizePods}},
+		"none for the pod yet": {corev1.PodSpec{}, corev1.PodSpec{Resources: resources("2")}, []string{features.ResizePods}},
+		"a container":          {corev1.PodSpec{Containers: []corev1.Container{{Resources: cpu("1")}}}, corev1.PodSpec{Containers: []corev1.Container{{Resources: cpu("2")}}}, nil},
+		"a sidecar": {
+			corev1.PodSpec{InitContainers: []corev1.Container{{Resources: cpu("1"), RestartPolicy: &always}}},
+			corev1.PodSpec{InitContainers: []corev1.Container{{Resources: cpu("2"), RestartPolicy: &always}}}, nil,
+		},
+		"an init container": {
+			corev1.PodSpec{InitContainers: []corev1.Container{{}, {Resources: cpu("1")}, {}}},
+			corev1.PodSpec{InitContainers: []corev1.Container{{}, {Resources: cpu("2")}, {Resources: cpu("2")}}}, []string{features.ResizeInitContainers},
+		},
+		"a volume in memory":       {volumes(volume("v", memory, quantity("1"))), volumes(volume("v", memory, quantity("2"))), []string{features.ResizeMemoryBackedVolumes}},
+		"the same size":            {volumes(volume("v", memory, quantity("1"))), volumes(volume("v", memory, quantity("1000m"))), nil},
+		"a volume on disk":         {volumes(volume("v", "", quantity("1"))), volumes(volume("v", "", quantity("2"))), nil},
+		"another volume":           {volumes(volume("v", memory, quantity("1"))), volumes(volume("w", memory, quantity("2"))), nil},
+		"a size where none was":    {volumes(volume("v", memory, nil)), volumes(volume("v", memory, quantity("2"))), nil},
+		"no size any more":         {volumes(volume("v", memory, quantity("1"))), volumes(volume("v", memory, nil)), nil},
+		"a volume more":            {volumes(volume("v", memory, quantity("1"))), volumes(volume("v", memory, quantity("2")), volume("w", memory, nil)), nil},
+		"a volume of another sort": {volumes(volume("v", memory, quantity("1"))), volumes(corev1.Volume{Name: "v"}), nil},
+		"the second, of all things": {
+			corev1.PodSpec{Resources: resources("1"), InitContainers: []corev1.Container{{Resources: cpu("1")}}, Volumes: []corev1.Volume{volume("u", memory, quantity("1")), volume("v", memory, quantity("1"))}},
+			corev1.PodSpec{Resources: resources("2"), InitContainers: []corev1.Container{{Resources: cpu("2")}}, Volumes: []corev1.Volume{volume("u", memory, quantity("1")), volume("v", memory, quantity("2"))}},
+			[]string{features.ResizePods, features.ResizeInitContainers, features.ResizeMemoryBackedVolumes},
+		},
+	} {
+		got := features.NeededForUpdate(&c.spec, &c.old)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+		upstream, err := nodedeclaredfeatures.DefaultFramework.InferForPodUpdate(&nodedeclaredfeatures.PodInfo{Spec: &c.old}, &nodedeclaredfeatures.PodInfo{Spec: &c.spec}, version.MajorMinor(1, 37))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names, err := nodedeclaredfeatures.DefaultFramework.Unmap(upstream); err != nil || !slices.Equal(names, got) {
+			t.Errorf("%s: %v, upstream %v, %v", name, got, names, err)
 		}
 	}
 }
