@@ -53,6 +53,8 @@ func TestDisable(t *testing.T) {
 		"kube-apiserver-serving-clustertrustbundle-publisher-controller": withoutClusterTrustBundlePublisher,
 		"horizontal-pod-autoscaler-controller":                           withoutHorizontalPodAutoscaler,
 		"persistentvolume-binder-controller":                             withoutPVBinder,
+		"persistentvolume-attach-detach-controller":                      withoutAttachDetach,
+		"persistentvolume-expander-controller":                           withoutVolumeExpand,
 		"persistentvolumeclaim-protection-controller":                    withoutPVCProtection,
 		"persistentvolume-protection-controller":                         withoutPVProtection,
 		"job-controller":                                                 withoutJob,

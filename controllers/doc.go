@@ -1,13 +1,13 @@
 // Package controllers has what all controllers of a control plane share: the contract, Controller, and the Loop that
 // feeds it keys. Package lifecycle runs many side by side.
 //
-// The controllers themselves are in the packages below, one each, under upstream's names: apiservice, bootstrapsigner,
-// clusterroleaggregation, clustertrustbundlepublisher, cronjob, csrapproving, csrcleaner, csrsigning,
+// The controllers themselves are in the packages below, one each, under upstream's names: apiservice, attachdetach,
+// bootstrapsigner, clusterroleaggregation, clustertrustbundlepublisher, cronjob, csrapproving, csrcleaner, csrsigning,
 // customresourcedefinition, daemonset, deployment, disruption, endpoints, endpointslice, endpointslicemirroring,
 // ephemeral, garbagecollector, horizontalpodautoscaler, job, namespace, nodelifecycle, podcertificaterequestcleaner,
 // podgc, pvbinder, pvcprotection, pvprotection, replicaset, replicationcontroller, resourcequota, rootca,
 // serviceaccount, statefulset, storageversionmigrator, tainteviction, tokencleaner, ttl, ttlafterfinished,
-// vacprotection, validatingadmissionpolicystatus.
+// vacprotection, validatingadmissionpolicystatus, volumeexpand.
 //
 // A controller is built from the informers it reads, a client for its writes and a recorder. Its handlers only enqueue
 // keys; Reconcile reads the current state each time. A Loop gives a controller its queue, its workers and its retries:

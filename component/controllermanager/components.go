@@ -36,6 +36,8 @@ func Components() []component.Component {
 		{Name: "volumeattributesclass-protection-controller", Identity: account("volumeattributesclass-protection-controller"), New: newVACProtection},
 		{Name: "horizontal-pod-autoscaler-controller", Source: "horizontal-pod-autoscaler", Identity: account("horizontal-pod-autoscaler"), New: newHorizontalPodAutoscaler},
 		{Name: "persistentvolume-binder-controller", Source: "persistentvolume-controller", Identity: account("persistent-volume-binder"), New: newPVBinder},
+		{Name: "persistentvolume-attach-detach-controller", Source: "attachdetach-controller", Identity: account("attachdetach-controller"), New: newAttachDetach},
+		{Name: "persistentvolume-expander-controller", Source: "volume_expand", Identity: account("expand-controller"), New: newVolumeExpand},
 		{Name: "persistentvolumeclaim-protection-controller", Identity: account("pvc-protection-controller"), New: newPVCProtection},
 		{Name: "persistentvolume-protection-controller", Identity: account("pv-protection-controller"), New: newPVProtection},
 		{Name: "storage-version-migrator-controller", Identity: account("storage-version-migrator-controller"), New: newStorageVersionMigrator},

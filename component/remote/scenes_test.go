@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/keelson-dev/keelson/controllers/attachdetach"
 )
 
 // scenes returns what TestCrashPoints plays, all at once.
@@ -23,7 +25,7 @@ func scenes() []scene {
 	return []scene{
 		{"rollout", rollout}, {"scaled", scaled}, {"services", services}, {"quota", quota}, {"deleted", deleted}, {"orphans", orphans},
 		{"replicated", replicated}, {"everywhere", everywhere}, {"numbered", numbered}, {"jobs", jobs}, {"scheduled", scheduled},
-		{"claims", claims}, {"by-hand", byHand}, {"certificates", certificates},
+		{"claims", claims}, {"attached", attached}, {"by-hand", byHand}, {"certificates", certificates},
 	}
 }
 
@@ -276,6 +278,61 @@ func claims(s *stage) {
 		s.wait()
 	}
 	s.check(all.Delete(s.ctx, "b", metav1.DeleteOptions{}))
+	s.wait()
+}
+
+// attached volumes are needed by pods on a node without a kubelet, one of which goes.
+func attached(s *stage) {
+	const driver, node = "disk.example.com", "far"
+	_, err := s.api.CoreV1().Nodes().Create(s.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{})
+	s.check(err)
+	for _, name := range []string{"stays", "goes"} {
+		size := corev1.ResourceList{"storage": resource.MustParse("1Gi")}
+		_, err := s.api.CoreV1().PersistentVolumes().Create(s.ctx, &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.PersistentVolumeSpec{
+				StorageClassName: driver, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: size,
+				ClaimRef:               &corev1.ObjectReference{Namespace: s.namespace, Name: name},
+				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name}},
+			},
+		}, metav1.CreateOptions{})
+		s.check(err)
+		class := driver
+		_, err = s.api.CoreV1().PersistentVolumeClaims(s.namespace).Create(s.ctx, &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources: corev1.VolumeResourceRequirements{Requests: size}, VolumeName: name,
+			},
+		}, metav1.CreateOptions{})
+		s.check(err)
+		_, err = s.api.CoreV1().Pods(s.namespace).Create(s.ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.PodSpec{
+				NodeName: node, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+				Containers: []corev1.Container{{Name: "c", Image: "nginx"}},
+				Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+				}}},
+			},
+		}, metav1.CreateOptions{})
+		s.check(err)
+	}
+	s.wait()
+	all := s.api.StorageV1().VolumeAttachments()
+	for _, name := range []string{"stays", "goes"} { // what the driver's attacher does
+		s.retry(func() error {
+			va, err := all.Get(s.ctx, attachdetach.AttachmentName(name, driver, node), metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			va.Status.Attached = true
+			_, err = all.UpdateStatus(s.ctx, va, metav1.UpdateOptions{})
+			return err
+		})
+	}
+	s.wait()
+	s.check(s.api.CoreV1().Pods(s.namespace).Delete(s.ctx, "goes", *metav1.NewDeleteOptions(0)))
 	s.wait()
 }
 
