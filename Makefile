@@ -110,11 +110,11 @@ operators: ## Run suites of operators in the same way.
 
 .PHONY: conformance
 FOCUS ?=
-conformance: ## Run upstream's conformance tests of what is served here, or those that FOCUS matches; writes results/.
+conformance: ## Run upstream's conformance tests that need no containers, or those that FOCUS matches; writes results/.
 	$(GO) run ./conformance/e2e -focus '$(FOCUS)' $(SHOW)
 
 .PHONY: conformance-pods
-conformance-pods: ## Run upstream's conformance tests of pods and volumes on a node of real containers, as root; writes results/.
+conformance-pods: ## Run those that do, on a node of real containers, as root; writes results/.
 	$(GO) run ./conformance/e2e -class pods -focus '$(FOCUS)' $(SHOW)
 
 .PHONY: bench

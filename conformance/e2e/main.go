@@ -6,9 +6,9 @@
 //	go run ./conformance/e2e -focus 'sig-network.*Service' # those whose name matches
 //	go run ./conformance/e2e -focus FILE                  # the expression is in the file
 //
-// served.tsv lists the tests that need nothing but an API server; pods.tsv those of nodes and of storage that need pods
-// on one node. A table says what each test is about, and what it needs that keelson does not have. The program fails if
-// a test that lacks nothing fails, or if a requested test does not run. It builds programs into bin/, which takes
+// Each conformance test is in one of two tables: in served.tsv those for which simulated nodes suffice, in pods.tsv those
+// that need containers. A table says what each test is about, and what it needs that keelson does not have. The program
+// fails if a test that lacks nothing fails, or if a requested test does not run. It builds programs into bin/, which takes
 // minutes the first time, and stand-ins for the suite's images; the suite's own output is in .cache/e2e/CLASS.
 package main
 
@@ -31,18 +31,18 @@ import (
 )
 
 func main() {
-	name := flag.String("class", "served", "of tests: served, for which an API server suffices, or pods")
+	name := flag.String("class", "served", "of tests: served, which need no containers, or pods")
 	focus := flag.String("focus", "", "regular expression of names of tests, or a file with one (default: the tests of the class that lack nothing)")
 	results := flag.String("results", "results", "directory to write the results to; those of -focus have names that end in -part")
 	seed := flag.Uint64("seed", 1, "of the order of the tests")
-	parallel := flag.Int("parallel", 0, "how many tests of pods run at a time (default 6)")
+	parallel := flag.Int("parallel", 0, "how many tests run at a time (default 6)")
 	flag.Parse()
 	// The first Ctrl-C lets the suite clean up, the second one stops everything at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	c, err := classOf(*name)
 	if err == nil {
-		if *parallel > 0 && c.containers {
+		if *parallel > 0 {
 			c.parallel = *parallel
 		}
 		err = run(ctx, c, *focus, *results, *seed)

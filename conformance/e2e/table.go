@@ -39,7 +39,7 @@ func classOf(name string) (class, error) {
 	var text string
 	switch name {
 	case "served":
-		c, text = class{file: "served.tsv", result: "conformance", parallel: 1}, servedTable
+		c, text = class{file: "served.tsv", result: "conformance", parallel: 6}, servedTable
 	case "pods":
 		c, text = class{file: "pods.tsv", result: "conformance-pods", containers: true, parallel: 6}, podsTable
 	default:

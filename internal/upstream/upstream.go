@@ -76,7 +76,7 @@ func (k Kubernetes) Build(ctx context.Context, name string) (string, error) {
 	case Etcd:
 		args, dir = []string{"build", "-trimpath", "-o", k.Path(name), "."}, filepath.Join(k.root, "tools", "etcd")
 	case Suite:
-		args = []string{"test", "-c", "-o", k.Path(name), "-ldflags", k.flags(), "k8s.io/kubernetes/test/e2e"}
+		args = []string{"test", "-c", "-vet=off", "-o", k.Path(name), "-ldflags", k.flags(), "k8s.io/kubernetes/test/e2e"}
 	case Agnhost, NoNewPrivs:
 		args = []string{"build", "-o", k.Path(name), "-trimpath", "-ldflags", "-s -w", "k8s.io/kubernetes/test/images/" + name}
 		env = append(env, "CGO_ENABLED=0")

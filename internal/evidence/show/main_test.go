@@ -142,7 +142,7 @@ func TestShort(t *testing.T) {
 	}
 	for _, want := range []string{
 		"to ready | 19.6 ms |  |\n", "simulated nodes | 1,370 ms |  |\n", "over TLS | 95.2 ms | 8,830 ms |\n", "little use | left out: it did not start |  |\n",
-		"SIGKILLs under load | the last run failed |  |\n", "etcd and its network fail | 0 |  |\n", "without nodes | 61 of 62 passed, 59 left out |  |\n",
+		"SIGKILLs under load | the last run failed |  |\n", "etcd and its network fail | 0 |  |\n", "without containers | 61 of 62 passed, 59 left out |  |\n",
 		"Measured on 8 CPUs (Some CPU, linux/arm64); upstream is etcd 3.7.3, kubernetes v1.37.1.\n",
 	} {
 		if !strings.Contains(got, want) {

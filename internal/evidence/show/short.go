@@ -27,8 +27,8 @@ func headlines() []headline {
 		{what: "deployment of nginx to 3 replicas ready, in real containers", result: "peers", peer: "containers-3-ready"},
 		{what: "violations found by 200 SIGKILLs under load", result: "kills", figure: "violations"},
 		{what: "violations of linearizability while power, etcd and its network fail", result: "soak", figure: "violations"},
-		{what: "upstream's conformance tests without nodes", result: "conformance"},
-		{what: "upstream's conformance tests of nodes and storage", result: "conformance-pods"},
+		{what: "upstream's conformance tests without containers", result: "conformance"},
+		{what: "upstream's conformance tests with containers", result: "conformance-pods"},
 	}
 }
 
