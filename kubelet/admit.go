@@ -67,7 +67,7 @@ func insufficient(pod *corev1.Pod, others []*corev1.Pod, allocatable corev1.Reso
 	}
 	used := map[corev1.ResourceName]int64{}
 	for _, other := range others {
-		for name, quantity := range resourcehelper.PodRequests(other, resourcehelper.PodResourcesOptions{}) {
+		for name, quantity := range resourcehelper.PodRequests(other, resourcehelper.PodResourcesOptions{UseStatusResources: true}) {
 			used[name] += amount(name, quantity)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/kubelet/decision"
 )
 
 // bare is the host of containers that run in name only; it provides nothing.
@@ -40,18 +41,27 @@ func (bare) Sandbox(*corev1.Pod) (cri.SandboxSecurity, error)             { retu
 func (bare) Namespaces(pod *corev1.Pod, _ string) (cri.Namespaces, error) {
 	return namespaces(pod), nil
 }
-func (bare) Orphans(func(types.UID) bool) ([]types.UID, error) { return nil, nil }
-func (bare) Admitted(types.UID) bool                           { return false }
-func (bare) Admit(...*corev1.Pod) error                        { return nil }
-func (bare) Forget(...types.UID) error                         { return nil }
-func (bare) PodStarted(created, seen, running time.Time)       {}
-func (bare) PodSynced(time.Duration)                           {}
-func (bare) Rejected(string)                                   {}
-func (bare) RemoveLog(string) error                            { return nil }
-func (bare) Waits(types.UID) map[string]Wait                   { return nil }
-func (bare) SetWait(types.UID, string, Wait) error             { return nil }
-func (bare) Probe(context.Context, ProbeTarget) error          { return nil }
-func (bare) Message(status cri.ContainerStatus) string         { return status.Message }
+func (bare) Orphans(func(types.UID) bool) ([]types.UID, error)       { return nil, nil }
+func (bare) Admitted(types.UID) bool                                 { return false }
+func (bare) Admit(...*corev1.Pod) error                              { return nil }
+func (bare) Resize(*corev1.Pod) error                                { return nil }
+func (bare) SetInForce(types.UID, *decision.Allocation) error        { return nil }
+func (bare) Limit(context.Context, *corev1.Pod, cri.Resources) error { return nil }
+func (bare) Limits(context.Context, *corev1.Pod) (now, want cri.Resources, err error) {
+	return now, want, nil
+}
+func (bare) Allocation(types.UID) (given decision.Allocation, inForce *decision.Allocation, ok bool) {
+	return given, nil, false
+}
+func (bare) Forget(...types.UID) error                   { return nil }
+func (bare) PodStarted(created, seen, running time.Time) {}
+func (bare) PodSynced(time.Duration)                     {}
+func (bare) Rejected(string)                             {}
+func (bare) RemoveLog(string) error                      { return nil }
+func (bare) Waits(types.UID) map[string]Wait             { return nil }
+func (bare) SetWait(types.UID, string, Wait) error       { return nil }
+func (bare) Probe(context.Context, ProbeTarget) error    { return nil }
+func (bare) Message(status cri.ContainerStatus) string   { return status.Message }
 
 // Conditions are those of a node that lacks nothing.
 func (bare) Conditions() []corev1.NodeCondition {

@@ -18,11 +18,17 @@
 // that are about to change, and retries for as long as it takes; a pod that starts quickly costs one write, and a pod
 // that ends costs a write and a deletion.
 //
+// # Resizes
+//
+// A pod keeps the resources it was admitted with until the node has room for those that its spec asks for: a resize that
+// has to wait is granted when others leave or shrink, in upstream's order, and put in force without restarts as far as
+// the containers' resize policies allow. What was granted outlives the kubelet in Host.Memory, or in the pod's status.
+// On a runtime that is no cri.Resizer, resizes are Infeasible.
+//
 // # Not implemented
 //
-// Resource managers (CPU, memory, devices), resize in place, the RestartAllContainers rule, the graceful shutdown of
-// the node, runtime classes, claims and CSI. Pods that need any of these are rejected, with a reason in their status
-// that names it; a resize is answered with the condition PodResizePending, Infeasible.
+// Resource managers (CPU, memory, devices), the RestartAllContainers rule, the graceful shutdown of the node, runtime
+// classes, claims and CSI. Pods that need any of these are rejected, with a reason in their status that names it.
 //
 // # Errors and concurrency
 //

@@ -45,8 +45,12 @@ func (bareVolumes) Prepare(context.Context, *corev1.Pod) error { return nil }
 func (bareVolumes) Mounts(context.Context, kubelet.MountRequest) ([]cri.Mount, error) {
 	return nil, nil
 }
-func (bareVolumes) NextRefresh(types.UID) time.Time                            { return time.Time{} }
-func (bareCgroups) Ensure(context.Context, *corev1.Pod) (string, error)        { return "", nil }
+func (bareVolumes) NextRefresh(types.UID) time.Time                     { return time.Time{} }
+func (bareCgroups) Ensure(context.Context, *corev1.Pod) (string, error) { return "", nil }
+func (bareCgroups) Limits(context.Context, *corev1.Pod) (now, want cri.Resources, err error) {
+	return now, want, nil
+}
+func (bareCgroups) Limit(context.Context, *corev1.Pod, cri.Resources) error    { return nil }
 func (bareCgroups) Resources(*corev1.Pod, *corev1.Container) (r cri.Resources) { return r }
 
 // set changes it while the node runs.

@@ -38,11 +38,12 @@ func (w *worker) execute(ctx context.Context, pod *corev1.Pod, o decision.Observ
 	if err != nil {
 		return killed && !a.KillPod
 	}
+	resized := !a.Resize.None() && w.resizePod(ctx, pod, a.Resize)
 	if a.CreateSandbox && !w.createSandbox(ctx, &l) {
 		return false
 	}
 	started, failed := w.startAll(ctx, l, a.Start)
-	changed := a.CreateSandbox || killed || started
+	changed := a.CreateSandbox || killed || started || resized
 	if changed || failed {
 		if fresh, err := w.observe(ctx); err == nil {
 			w.seen = fresh
@@ -210,6 +211,7 @@ func (w *worker) startOne(ctx context.Context, l launch, c *corev1.Container, st
 		w.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "Failed", "Error: "+cri.Description(err))
 		return &failure{Waiting: because("CreateContainerError", cri.Description(err))}
 	}
+	w.noteStart(pod, c)
 	w.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeNormal, "Created", "Container created")
 	if err := w.runtime.StartContainer(ctx, id); err != nil {
 		w.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "Failed", "Error: "+cri.Description(err))

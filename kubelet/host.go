@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/kubelet/decision"
 )
 
 // Host is what a kubelet needs from the machine to run real containers. Each part may be nil. Without any, for
@@ -143,13 +144,24 @@ type EnvironmentRequest struct {
 //nolint:interfacebloat // the life of the cgroup of one pod
 type Cgroups interface {
 	// Ensure creates or updates the cgroup of a pod according to its spec, below that of its quality-of-service class,
-	// and returns the CgroupParent for its sandbox.
+	// and returns the CgroupParent for its sandbox. While the pod is resized, its spec has the resources in force.
 	Ensure(ctx context.Context, pod *corev1.Pod) (parent string, err error)
 	// Remove kills the processes left in a pod's cgroup and removes it. It succeeds when there is none.
 	Remove(ctx context.Context, uid types.UID) error
 	// Resources returns what a container may use, in the runtime's terms.
 	Resources(pod *corev1.Pod, container *corev1.Container) cri.Resources
+	Limiter
 	Orphans
+}
+
+// Limiter changes the limits of the cgroup of a pod that runs, when the pod is resized. It uses CPUShares, CPUQuota,
+// CPUPeriod and MemoryLimit; -1 is unlimited.
+type Limiter interface {
+	// Limits returns the limits in force, and those of the pod's spec. In both, 0 is one that is not managed or that the
+	// spec does not set.
+	Limits(ctx context.Context, pod *corev1.Pod) (now, want cri.Resources, err error)
+	// Limit sets the limits that are not 0.
+	Limit(ctx context.Context, pod *corev1.Pod, limits cri.Resources) error
 }
 
 // Pressure reports what a node is short of.
@@ -162,7 +174,21 @@ type Pressure interface {
 // Memory is what a kubelet leaves to its successor.
 type Memory interface {
 	Admissions
+	Allocations
 	Waits
+}
+
+// Allocations records what admitted pods were given, so that a later kubelet does not give them what they have to wait
+// for, and completes what this one has begun.
+type Allocations interface {
+	// Allocation returns the resources that a pod was admitted with or, if it was resized, given last; and those in
+	// force, nil if they are the same.
+	Allocation(uid types.UID) (given decision.Allocation, inForce *decision.Allocation, ok bool)
+	// Resize records that an admitted pod was given the resources of its spec. What it had before stays in force until
+	// SetInForce says otherwise.
+	Resize(pod *corev1.Pod) error
+	// SetInForce records the resources in force; nil means those that the pod was given.
+	SetInForce(uid types.UID, inForce *decision.Allocation) error
 }
 
 // Admissions records the pods that a node has admitted, so that a later kubelet does not check again whether they fit:
@@ -238,7 +264,8 @@ type Security interface {
 
 // Admitter decides whether the node accepts a pod.
 type Admitter interface {
-	// Admit returns nil to accept the pod. It is called once for each pod, and again after a restart of the kubelet.
+	// Admit returns nil to accept the pod. It is called once for each pod, again after a restart of the kubelet, and
+	// when the pod is to be resized: then a refusal makes the resize wait.
 	Admit(pod *corev1.Pod) *Refusal
 }
 

@@ -55,6 +55,10 @@ func (brittleVolumes) Orphans(func(types.UID) bool) ([]types.UID, error) { retur
 func (b brittleCgroups) Ensure(context.Context, *corev1.Pod) (string, error) {
 	return "", b.fail("cgroups")
 }
+func (brittleCgroups) Limits(context.Context, *corev1.Pod) (now, want cri.Resources, err error) {
+	return now, want, nil
+}
+func (brittleCgroups) Limit(context.Context, *corev1.Pod, cri.Resources) error    { return nil }
 func (brittleCgroups) Remove(context.Context, types.UID) error                    { return nil }
 func (brittleCgroups) Resources(*corev1.Pod, *corev1.Container) (r cri.Resources) { return r }
 func (brittleCgroups) Orphans(func(types.UID) bool) ([]types.UID, error)          { return nil, nil }

@@ -19,6 +19,10 @@ type inbox struct {
 	idle      chan struct{} // closed with released, or when the worker ends
 	eviction  *Eviction
 	interrupt context.CancelFunc
+	// waits is the condition of a resize that was not granted. before are the resources from before one that was
+	// granted since the worker last asked.
+	waits  *corev1.PodCondition
+	before *decision.Allocation
 }
 
 // receive takes a newer state of the pod and reports whether the worker has to act on it. It interrupts the worker if
@@ -37,13 +41,54 @@ func (n *inbox) receive(pod *corev1.Pod, gone bool) (relevant bool) {
 	return relevant
 }
 
-// take returns the newest state of the pod.
-func (n *inbox) take() (pod *corev1.Pod, gone, changed bool) {
+// wait sets why a resize is not granted; nil if none is requested.
+func (n *inbox) wait(why *corev1.PodCondition) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	pod, gone, changed = n.pod, n.gone, n.changed
-	n.changed = false
-	return pod, gone, changed
+	n.waits, n.changed = why, true
+}
+
+// pending returns why a resize is not granted.
+func (n *inbox) pending() *corev1.PodCondition {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.waits
+}
+
+// grant gives the pod the resources in the spec of its newest state.
+func (n *inbox) grant(pod *corev1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.before == nil {
+		before := decision.AllocationOf(&n.pod.Spec)
+		n.before = &before
+	}
+	n.pod, n.waits, n.changed = pod, nil, true
+}
+
+// resizable reports whether the pod is to go on.
+func (n *inbox) resizable() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.released && !n.gone && n.eviction == nil && n.pod.DeletionTimestamp == nil && !decision.Terminal(n.pod.Status.Phase)
+}
+
+// news is what a worker learns from its inbox.
+type news struct {
+	pod     *corev1.Pod // its newest state
+	gone    bool        // no longer in the API
+	changed bool        // since the worker last asked
+	// before are the resources from before a resize that was granted since then, or nil.
+	before *decision.Allocation
+}
+
+// take returns the newest state of the pod.
+func (n *inbox) take() news {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := news{n.pod, n.gone, n.changed, n.before}
+	n.changed, n.before = false, nil
+	return out
 }
 
 // newest returns the newest state of the pod, without marking it as taken.

@@ -91,15 +91,23 @@ type Kubelet struct {
 	client  Client
 	runtime cri.RuntimeService
 	images  cri.ImageService
-	source  cri.EventSource // nil if the runtime sends no events
+	optional
 	recorder
 	log     *slog.Logger
 	sender  *sender
 	hostIPs []string
 	node    *nodeReporter
 
-	parts *parts // of the workers, set before any of them starts
-	pods  podSet
+	parts   *parts // of the workers, set before any of them starts
+	pods    podSet
+	resizes resizes
+}
+
+// optional is what not every runtime has; its fields may be nil.
+type optional struct {
+	source  cri.EventSource
+	resizer cri.Resizer
+	stats   cri.StatsReader
 }
 
 // podSet holds the workers of a kubelet's pods, and the changes not yet handed to them.
@@ -147,6 +155,8 @@ func New(in Sources, c Client, runtime Runtime, r events.Recorder, o Options) (*
 	limited := bounded{runtime: runtime, limit: runtimeTimeout}
 	k.runtime, k.images = limited, limited
 	k.source, _ = runtime.(cri.EventSource)
+	k.resizer, _ = runtime.(cri.Resizer)
+	k.stats, _ = runtime.(cri.StatsReader)
 	k.sender = newSender(c, k.log)
 	k.hostIPs = o.hostIPs()
 	k.node = newNodeReporter(k)
@@ -181,6 +191,8 @@ func (k *Kubelet) Run(ctx context.Context) error {
 		return nil // the context has ended
 	}
 	k.parts = k.partsOn(version.Name)
+	k.resizes = newResizes()
+	defer k.resizes.timer.Stop()
 	k.nodeEvent("Starting", "Starting kubelet.")
 	k.node.prepare(ctx)
 
@@ -205,18 +217,22 @@ func (k *Kubelet) Run(ctx context.Context) error {
 			return nil
 		case <-k.pods.wake:
 			k.dispatch(stop, &group)
+		case <-k.resizes.timer.C:
+			k.grantResizes()
 		}
 	}
 }
 
 // partsOn returns the workers' dependencies, for the runtime of that name.
 func (k *Kubelet) partsOn(runtime string) *parts {
-	return &parts{
+	p := &parts{
 		runtime: k.runtime, images: k.images, host: &k.options.Host, statuses: k.sender, recorder: k.recorder,
 		observer: k.options.Observer, log: k.log, network: k.node.networkProblem,
 		node:        decision.Node{HostIPs: k.hostIPs, Runtime: runtime},
 		allocatable: k.options.Allocatable, maxRestartDelay: k.options.MaxRestartDelay,
 	}
+	p.resizer, p.stats = k.resizer, k.stats
+	return p
 }
 
 // waitForPods waits until the pods in the API and the node are known, and runs static pods meanwhile, since they must
@@ -333,12 +349,23 @@ func (k *Kubelet) dispatch(ctx context.Context, group *sync.WaitGroup) {
 	defer k.handedOut()
 
 	var added []*corev1.Pod
+	var wishing []podChange
 	for _, c := range changes {
 		w, known := k.worker(c.pod.UID)
 		switch {
 		case known:
 			k.sender.observe(c.pod)
-			w.update(k.held(c.pod, w.inbox.newest()), c.gone)
+			next := k.changed(c.pod, w)
+			wishing = slices.DeleteFunc(wishing, func(older podChange) bool { return older.pod.UID == c.pod.UID })
+			switch {
+			case c.gone:
+				k.resizes.forget(c.pod.UID)
+				w.update(next, true)
+			case next != c.pod:
+				wishing = append(wishing, c)
+			default:
+				w.update(next, false)
+			}
 		case c.gone:
 			added = slices.DeleteFunc(added, func(p *corev1.Pod) bool { return p.UID == c.pod.UID })
 		default:
@@ -356,12 +383,26 @@ func (k *Kubelet) dispatch(ctx context.Context, group *sync.WaitGroup) {
 			admitted = append(admitted, pod)
 		}
 	}
-	if len(admitted) == 0 {
-		return
+	if len(admitted) > 0 {
+		if err := k.options.Host.Memory.Admit(admitted...); err != nil {
+			k.log.Warn("the checkpoint of admitted pods was not written", "error", err)
+		}
 	}
-	if err := k.options.Host.Memory.Admit(admitted...); err != nil {
-		k.log.Warn("the checkpoint of admitted pods was not written", "error", err)
+	if k.resizes.due && k.allKnown() {
+		k.grantResizes()
 	}
+	for _, c := range wishing { // what became of the wish is reported together with the change
+		if w, known := k.worker(c.pod.UID); known {
+			w.update(decision.Hold(c.pod, w.inbox.newest()), false)
+		}
+	}
+}
+
+// allKnown reports whether all pods in the API are known: before, no resize is granted.
+func (k *Kubelet) allKnown() bool {
+	k.pods.mu.Lock()
+	defer k.pods.mu.Unlock()
+	return k.pods.known
 }
 
 // handedOut records that all taken changes have been handed to workers or dropped.
@@ -374,20 +415,16 @@ func (k *Kubelet) handedOut() {
 // add starts a worker for a pod that is new to this kubelet, or rejects the pod. It reports whether it admitted the
 // pod.
 func (k *Kubelet) add(ctx context.Context, group *sync.WaitGroup, pod *corev1.Pod) (admitted bool) {
-	pod = decision.HeldBefore(pod)
+	pod = k.recall(pod)
 	w := newWorker(k.parts, pod)
+	if wish := k.resizes.wishes[pod.UID]; wish != nil {
+		w.inbox.wait(wish.pending)
+	}
 	if pod.DeletionTimestamp == nil && !decision.Terminal(pod.Status.Phase) && !k.options.Host.Memory.Admitted(pod.UID) {
 		admitted = true
-		node := k.node.current()
-		allocatable := fillResources(k.options.Allocatable, node.Status.Allocatable)
 		refusal := unsupported(pod)
 		if refusal == nil {
-			refusal = admit(pod, k.active(), node, allocatable)
-		}
-		for _, a := range k.options.Host.Admitters {
-			if refusal == nil {
-				refusal = a.Admit(pod)
-			}
+			refusal = k.refusal(pod)
 		}
 		if refusal != nil {
 			k.podEvent(pod, corev1.EventTypeWarning, refusal.Reason, "%s", refusal.Message)

@@ -13,10 +13,12 @@ import (
 
 	"github.com/keelson-dev/keelson/cri/simulated"
 	"github.com/keelson-dev/keelson/kubelet"
+	"github.com/keelson-dev/keelson/kubelet/decision"
 )
 
 // diary is a kubelet.Memory that outlives kubelets.
 type diary struct {
+	noAllocations
 	mu    sync.Mutex
 	waits map[types.UID]map[string]kubelet.Wait // of admitted pods
 }
@@ -108,3 +110,12 @@ func TestForgetsTheLost(t *testing.T) {
 		}
 	})
 }
+
+// noAllocations remembers no resources.
+type noAllocations struct{}
+
+func (noAllocations) Allocation(types.UID) (given decision.Allocation, inForce *decision.Allocation, ok bool) {
+	return given, nil, false
+}
+func (noAllocations) Resize(*corev1.Pod) error                         { return nil }
+func (noAllocations) SetInForce(types.UID, *decision.Allocation) error { return nil }

@@ -78,7 +78,7 @@ func (w *worker) sandboxConfig(ctx context.Context, pod *corev1.Pod, attempt uin
 		return config, err
 	}
 	var err error
-	if config.CgroupParent, err = host.Cgroups.Ensure(ctx, pod); err != nil {
+	if config.CgroupParent, err = host.Cgroups.Ensure(ctx, w.inForce(pod)); err != nil {
 		return failed("FailedCreatePodContainer", "unable to ensure pod container exists: %v", err)
 	}
 	err = w.fillSandbox(&config, pod)

@@ -200,10 +200,10 @@ func TestNews(t *testing.T) {
 	if n.receive(pod("3", map[string]string{"a": "b"}), false) {
 		t.Error("the version alone is of concern")
 	}
-	if got, gone, changed := n.take(); got.ResourceVersion != "3" || gone || !changed {
-		t.Errorf("took %s, %t, %t", got.ResourceVersion, gone, changed)
+	if got := n.take(); got.pod.ResourceVersion != "3" || got.gone || !got.changed {
+		t.Errorf("took %s, %t, %t", got.pod.ResourceVersion, got.gone, got.changed)
 	}
-	if _, _, changed := n.take(); changed {
+	if n.take().changed {
 		t.Error("what was taken still counts as changed")
 	}
 	if !n.receive(pod("3", nil), true) || n.receive(pod("3", nil), false) || !n.isGone() {

@@ -32,6 +32,9 @@ type parts struct {
 	allocatable corev1.ResourceList
 	// maxRestartDelay is the longest back-off between restarts of a container.
 	maxRestartDelay time.Duration
+	// For resizes; nil if the runtime cannot do them.
+	resizer cri.Resizer
+	stats   cri.StatsReader
 }
 
 // podRuntime is the part of the runtime that a worker uses.
@@ -73,6 +76,7 @@ type worker struct {
 	startReported bool      // the observer was notified of the start
 	attempts
 	probes *probes
+	resize decision.Resize // without Pending, which is in the inbox
 }
 
 // attempts is what is remembered about containers that failed to start or to keep running.
@@ -101,6 +105,12 @@ func newWorker(p *parts, pod *corev1.Pod) *worker {
 	for key, wait := range p.host.Memory.Waits(pod.UID) {
 		w.crash.Restore(key, wait.Delay, wait.Since)
 	}
+	if _, inForce, known := p.host.Memory.Allocation(pod.UID); known {
+		w.resize.InForce = inForce
+	} else if a := decision.InForceBefore(pod); !(decision.Resize{InForce: &a}).Settled(pod) {
+		w.resize.InForce = &a
+	}
+	w.resize.Progress = conditionOf(pod, corev1.PodResizeInProgress)
 	w.probes = newProbes(p, w.poke, &pod.Status)
 	w.poke()
 	return w
@@ -151,8 +161,10 @@ func (w *worker) turn(parent context.Context) (cleaned bool) {
 	w.inbox.interruptWith(cancel)
 	defer w.inbox.interruptWith(nil)
 
-	pod, gone, changed := w.inbox.take()
-	forced := changed || w.probes.changed() || w.retry
+	news := w.inbox.take()
+	pod, gone := news.pod, news.gone
+	w.takeGrant(pod, news.before)
+	forced := news.changed || w.probes.changed() || w.retry
 	w.retry = false
 	if !w.due.IsZero() && !time.Now().Before(w.due) {
 		forced, w.due = true, time.Time{}
@@ -220,6 +232,7 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod, forced bool) {
 		forced = true
 		w.due = time.Time{}
 		w.probes.follow(ctx, pod, o)
+		w.followResize(pod, o)
 		d := w.decide(pod, o)
 		w.publish(pod, d.Status, provisional)
 		w.stage = d.Stage
@@ -265,8 +278,9 @@ func (w *worker) input(pod *corev1.Pod, o decision.Observation) decision.Situati
 	w.seen = o
 	in := decision.Situation{
 		Pod: pod, Stage: w.stage, Previous: w.status, Observed: o, Waiting: w.waiting, Probes: w.probes.result, Backoff: w.crash,
-		Node: w.node, Now: time.Now(),
+		Node: w.node, Resize: w.resize, Now: time.Now(),
 	}
+	in.Resize.Pending = w.inbox.pending()
 	if e := w.inbox.evicted(); e != nil {
 		in.Disruption, in.MaxGrace = e.Condition, max(e.Grace, 1)
 	}

@@ -55,8 +55,6 @@ func List() []Refusal {
 			"condition PodScheduled=False Unschedulable: 0/1 nodes are available: 1 node(s) didn't match Pod's required features."},
 		{"the restart of all containers in pods that name their node", nil, "kubelet",
 			"phase Failed PodFeatureUnsupported: Pod was rejected: Pod requires node features that are not available: RestartAllContainersOnContainerExits"},
-		{"resize in place", []string{"Container.ResizePolicy"}, "kubelet",
-			"condition PodResizePending=True Infeasible: In-place pod resize is not supported on this node"},
 	}
 }
 

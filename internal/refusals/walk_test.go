@@ -182,17 +182,6 @@ func preempting(a *asker) {
 	})(a)
 }
 
-func resizing(a *asker) {
-	asking(requesting("1"))(a)
-	pods := a.cs.CoreV1().Pods("default")
-	pod, err := pods.Get(a.t.Context(), "p", metav1.GetOptions{})
-	a.check(err)
-	requesting("2")(&pod.Spec)
-	_, err = pods.UpdateResize(a.t.Context(), "p", pod, metav1.UpdateOptions{})
-	a.check(err)
-	time.Sleep(10 * time.Second)
-}
-
 // walks returns how to request each row.
 func walks() map[string]func(*asker) {
 	term := corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}
@@ -228,7 +217,6 @@ func walks() map[string]func(*asker) {
 		"runtime classes":                                            asking(func(s *corev1.PodSpec) { s.RuntimeClassName = ptr.To("gvisor") }),
 		"the restart of all containers by a rule":                    asking(restartingAll),
 		"the restart of all containers in pods that name their node": there(restartingAll),
-		"resize in place":                                            resizing,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +19,8 @@ import (
 	v1 "github.com/opencontainers/cgroups/fs"
 	v2 "github.com/opencontainers/cgroups/fs2"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/keelson-dev/keelson/cri"
 )
 
 // controllers lists the controllers that a Tree uses.
@@ -134,6 +137,32 @@ func (l legacyLayout) shares(path string) uint64 {
 	return n
 }
 
+func (l legacyLayout) limits(path string) cri.Resources {
+	cpu, memory := filepath.Join(l.hierarchies["cpu"], path), filepath.Join(l.hierarchies["memory"], path)
+	out := cri.Resources{CPUShares: int64(l.shares(path)), CPUQuota: -1}
+	if l.hierarchies["memory"] != "" {
+		out.MemoryLimit = bounded(number(filepath.Join(memory, "memory.limit_in_bytes")))
+	}
+	if n, ok := number(filepath.Join(cpu, "cpu.cfs_quota_us")); ok && n > 0 { // -1 is no number
+		out.CPUQuota = int64(n)
+	}
+	period, _ := number(filepath.Join(cpu, "cpu.cfs_period_us"))
+	out.CPUPeriod = int64(period)
+	return out
+}
+
+// bounded is a limit of memory that was read, or -1 if it is more than any machine has.
+func bounded(n uint64, ok bool) int64 {
+	switch {
+	case !ok:
+		return 0
+	case n > unlimited:
+		return -1
+	default:
+		return int64(n)
+	}
+}
+
 // paths returns the directories that a Tree itself needs; runtimes create others as they need them.
 func (l legacyLayout) paths(path string) map[string]string {
 	out := map[string]string{}
@@ -182,6 +211,26 @@ func (l unifiedLayout) shares(path string) uint64 {
 	return minShares + uint64(sort.Search(maxShares-minShares, func(n int) bool {
 		return libcgroups.ConvertCPUSharesToCgroupV2Value(minShares+uint64(n)) >= weight
 	}))
+}
+
+func (l unifiedLayout) limits(path string) cri.Resources {
+	dir := filepath.Join(l.mount, path)
+	out := cri.Resources{CPUShares: int64(l.shares(path))}
+	if data, err := os.ReadFile(filepath.Join(dir, "memory.max")); err == nil {
+		out.MemoryLimit = -1
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64); err == nil {
+			out.MemoryLimit = n
+		}
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "cpu.max")); err == nil {
+		quota, period, _ := strings.Cut(strings.TrimSpace(string(data)), " ")
+		out.CPUQuota = -1
+		if n, err := strconv.ParseInt(quota, 10, 64); err == nil {
+			out.CPUQuota = n
+		}
+		out.CPUPeriod, _ = strconv.ParseInt(period, 10, 64) // 0 if it is missing
+	}
+	return out
 }
 
 // limitsSwap checks the process's own cgroup: the root has no such file.

@@ -62,6 +62,8 @@ type layout interface {
 	create(path string) error
 	// limit applies the limits that are set.
 	limit(path string, limits Limits) error
+	// limits returns the limits of CPU and memory in force; those that cannot be read are 0.
+	limits(path string) cri.Resources
 	// dirs returns the directories of a cgroup: one, or with v1 one for each hierarchy.
 	dirs(path string) []string
 	// has reports whether a controller is available.

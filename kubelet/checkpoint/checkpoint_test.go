@@ -531,3 +531,65 @@ func TestDirectoryThatCannotBeRead(t *testing.T) {
 		}
 	})
 }
+
+// TestResizes: what a pod was given and what is in force survive a restart.
+func TestResizes(t *testing.T) {
+	store, err := checkpoint.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(cpu string) *corev1.Pod {
+		r := corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "a"}, Spec: corev1.PodSpec{
+			Resources: &r, Containers: []corev1.Container{{Name: "main", Resources: r}},
+		}}
+	}
+	read := func() string {
+		t.Helper()
+		pods, err := checkpoint.Restore(store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod, ok := pods.Get("a")
+		if !ok {
+			return "unknown"
+		}
+		text := func(whole *corev1.ResourceRequirements, r map[string]corev1.ResourceRequirements) string {
+			cpu := r["main"].Requests["cpu"]
+			return whole.Requests.Cpu().String() + "," + cpu.String()
+		}
+		out := text(pod.PodResources, pod.Resources)
+		if pod.InForce != nil {
+			out += " in force " + text(pod.InForce.Pod, pod.InForce.Containers)
+		}
+		return out
+	}
+	pods, err := checkpoint.Restore(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inForce := func(cpu string) *checkpoint.Allocation {
+		spec := of(cpu).Spec
+		return &checkpoint.Allocation{Pod: spec.Resources, Containers: map[string]corev1.ResourceRequirements{"main": spec.Containers[0].Resources}}
+	}
+	for i, step := range []struct {
+		do   func() error
+		want string
+	}{
+		{func() error { return pods.Resize(of("1")) }, "unknown"},
+		{func() error { return pods.SetInForce("a", inForce("1")) }, "unknown"},
+		{func() error { return pods.Admit(of("1")) }, "1,1"},
+		{func() error { return pods.Resize(of("2")) }, "2,2 in force 1,1"},
+		{func() error { return pods.Resize(of("3")) }, "3,3 in force 1,1"},
+		{func() error { return pods.SetInForce("a", inForce("2")) }, "3,3 in force 2,2"},
+		{func() error { return pods.SetInForce("a", nil) }, "3,3"},
+		{func() error { return pods.SetInForce("a", nil) }, "3,3"},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(); got != step.want {
+			t.Errorf("%d: %s, want %s", i, got, step.want)
+		}
+	}
+}

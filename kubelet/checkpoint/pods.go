@@ -18,10 +18,22 @@ const podsName = "pods"
 type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Resources are the resources that each of its containers was admitted with, by the containers' names.
+	// Resources are the resources that each of its containers was admitted with, or given last by a resize, by the
+	// containers' names.
 	Resources map[string]corev1.ResourceRequirements `json:"resources,omitempty"`
+	// PodResources are those of the pod as a whole.
+	PodResources *corev1.ResourceRequirements `json:"podResources,omitempty"`
+	// InForce are the resources in force while a resize to Resources is in progress.
+	InForce *Allocation `json:"inForce,omitempty"`
 	// Backoffs are the back-offs of failing containers, by keys that the caller chooses.
 	Backoffs map[string]Backoff `json:"backoffs,omitempty"`
+}
+
+// Allocation is the resources of a pod.
+type Allocation struct {
+	// Pod are those of the pod as a whole, Containers those of its containers, by name.
+	Pod        *corev1.ResourceRequirements           `json:"pod,omitempty"`
+	Containers map[string]corev1.ResourceRequirements `json:"containers,omitempty"`
 }
 
 // Backoff is how long the next attempt has to wait, and since when the wait has had that length.
@@ -69,10 +81,42 @@ func (p *Pods) Admit(pods ...*corev1.Pod) error {
 	return p.change(func(m map[types.UID]Pod) bool {
 		for _, pod := range pods {
 			known := m[pod.UID]
-			known.Namespace, known.Name, known.Resources = pod.Namespace, pod.Name, resources(pod)
+			known.Namespace, known.Name = pod.Namespace, pod.Name
+			known.Resources, known.PodResources = resources(pod), pod.Spec.Resources.DeepCopy()
 			m[pod.UID] = known
 		}
 		return len(pods) > 0
+	})
+}
+
+// Resize records that an admitted pod was given the resources of its spec. Unless others are recorded as in force
+// already, those from before are.
+func (p *Pods) Resize(pod *corev1.Pod) error {
+	return p.change(func(m map[types.UID]Pod) bool {
+		known, ok := m[pod.UID]
+		if !ok {
+			return false
+		}
+		if known.InForce == nil {
+			known.InForce = &Allocation{Pod: known.PodResources, Containers: known.Resources}
+		}
+		known.Resources, known.PodResources = resources(pod), pod.Spec.Resources.DeepCopy()
+		m[pod.UID] = known
+		return true
+	})
+}
+
+// SetInForce records which resources are in force for an admitted pod; nil means those that it was given. Other pods are
+// ignored.
+func (p *Pods) SetInForce(uid types.UID, a *Allocation) error {
+	return p.change(func(m map[types.UID]Pod) bool {
+		known, ok := m[uid]
+		if !ok || known.InForce == nil && a == nil {
+			return false
+		}
+		known.InForce = a
+		m[uid] = known
+		return true
 	})
 }
 

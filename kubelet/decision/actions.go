@@ -26,6 +26,8 @@ type Actions struct {
 	CreateSandbox bool
 	SandboxID     string
 	Attempt       uint32
+	// Resize changes the resources of what runs, once the sandbox exists.
+	Resize ResizeActions
 	// Start starts containers, in this order. An init container that cannot be started blocks those after it, unless it
 	// is a sidecar.
 	Start []Start
@@ -33,7 +35,7 @@ type Actions struct {
 
 // None reports whether there is nothing to do.
 func (a Actions) None() bool {
-	return !a.KillPod && !a.CreateSandbox && len(a.Kill) == 0 && len(a.Start) == 0
+	return !a.KillPod && !a.CreateSandbox && len(a.Kill) == 0 && len(a.Start) == 0 && a.Resize.None()
 }
 
 // Kill is a container to stop, and why.
@@ -82,6 +84,12 @@ func (in *Situation) actions(status *corev1.PodStatus) Actions {
 				a.Remove = append(a.Remove, c)
 			}
 		}
+	}
+	if a.KillPod {
+		a.Resize = ResizeActions{} // nothing that runs stays
+	}
+	if !a.KillPod || a.CreateSandbox {
+		in.resizePod(&a)
 	}
 	for i := range a.Start {
 		in.complete(&a.Start[i], status)
@@ -177,6 +185,9 @@ func (in *Situation) regularActions(i int, a *Actions) (stays bool) {
 	}
 	message, failed, again := in.mustStop(c, latest, "Container")
 	if message == "" {
+		if in.resize(c, latest, a) {
+			a.Start = append(a.Start, Start{Kind: Regular, Index: i})
+		}
 		return true
 	}
 	if again {

@@ -14,7 +14,7 @@ import (
 func ownedCondition(t corev1.PodConditionType) bool {
 	switch t {
 	case corev1.PodScheduled, corev1.PodReady, corev1.PodInitialized, corev1.ContainersReady,
-		corev1.PodReadyToStartContainers, corev1.PodResizePending:
+		corev1.PodReadyToStartContainers, corev1.PodResizePending, corev1.PodResizeInProgress:
 		return true
 	}
 	return false
@@ -36,8 +36,8 @@ func (in *Situation) setConditions(status *corev1.PodStatus) {
 			status.Conditions = append(status.Conditions, c)
 		}
 	}
-	if pending := findCondition(in.Pod.Status.Conditions, corev1.PodResizePending); pending != nil && in.Stage == Running {
-		status.Conditions = append(status.Conditions, *pending)
+	if in.Stage != Over {
+		status.Conditions = append(status.Conditions, in.Resize.conditions()...)
 	}
 	if in.Disruption != nil {
 		status.Conditions = append(slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool {
@@ -51,7 +51,7 @@ func (in *Situation) setConditions(status *corev1.PodStatus) {
 		in.sandboxCondition(), initialized, ready, containersReady,
 		corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
 	for i := range status.Conditions {
-		if ownedCondition(status.Conditions[i].Type) {
+		if t := status.Conditions[i].Type; ownedCondition(t) && !aboutResize(t) {
 			status.Conditions[i].ObservedGeneration = in.Pod.Generation
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/cri"
@@ -65,7 +66,7 @@ func (in *Situation) seenStatus(c *corev1.Container, o *cri.ContainerStatus, old
 		Image:        o.Image.Image,
 		ImageID:      o.ImageRef,
 		ContainerID:  id,
-		Resources:    c.Resources.DeepCopy(),
+		Resources:    in.resourcesOf(c, o),
 		VolumeMounts: mountStatuses(c),
 	}
 	if o.Image.UserSpecified != "" {
@@ -179,4 +180,49 @@ func mountStatuses(c *corev1.Container) []corev1.VolumeMountStatus {
 		list = append(list, status)
 	}
 	return list
+}
+
+// Below these amounts of CPU, in thousandths, the kernel does not tell one from another.
+const (
+	minMilliShares = 2
+	minMilliQuota  = 10
+)
+
+// resourcesOf returns the resources that an instance has in force: those that the runtime reports, and for the rest
+// those last set. The status of an instance that does not run has those of the next one.
+func (in *Situation) resourcesOf(c *corev1.Container, o *cri.ContainerStatus) *corev1.ResourceRequirements {
+	r := c.Resources.DeepCopy()
+	if o.State != cri.ContainerRunning {
+		return r
+	}
+	set := in.Resize.inForce(c)
+	if set.Requests != nil && r.Requests != nil {
+		if memory, ok := set.Requests[corev1.ResourceMemory]; ok && !memory.IsZero() {
+			r.Requests[corev1.ResourceMemory] = memory.DeepCopy()
+		}
+	}
+	if o.Resources == nil {
+		return r
+	}
+	if r.Limits != nil {
+		milli := int64(0)
+		if o.Resources.CPUPeriod > 0 && o.Resources.CPUQuota > 0 {
+			milli = o.Resources.CPUQuota * 1000 / o.Resources.CPUPeriod
+		}
+		report(r.Limits, milli, minMilliQuota)
+		if o.Resources.MemoryLimit > 0 {
+			r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(o.Resources.MemoryLimit, resource.BinarySI)
+		}
+	}
+	if r.Requests != nil && o.Resources.CPUShares >= minMilliShares {
+		report(r.Requests, (o.Resources.CPUShares*1000+1023)/1024, minMilliShares)
+	}
+	return r
+}
+
+// report replaces an amount of CPU by the one that a runtime reports, if that is not 0 and not both are as good as none.
+func report(list corev1.ResourceList, milli, least int64) {
+	if milli > 0 && (milli > least || list.Cpu().MilliValue() > least) {
+		list[corev1.ResourceCPU] = *resource.NewMilliQuantity(milli, resource.DecimalSI)
+	}
 }

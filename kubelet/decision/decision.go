@@ -33,6 +33,7 @@ type Situation struct {
 	// seconds; 0 does not.
 	Disruption *corev1.PodCondition
 	MaxGrace   int64
+	Resize     Resize
 	Node       Node
 	Now        time.Time
 }

@@ -7,8 +7,11 @@
 // of upstream's kubelet at 1.37: what init containers and sidecars wait for, which containers restart after they have
 // ended, when a sandbox is replaced, in what order containers stop, the phase, the conditions, and all messages.
 //
-// It does not support in-place resize, and treats rules that restart all containers (KEP-5532) as if they restarted
-// only the container that has ended: a node that uses it must reject pods with such rules.
+// A pod is decided on with the resources that it was given. Hold, Wish and Frees are for those who give them; the
+// actions put them in force.
+//
+// It treats rules that restart all containers (KEP-5532) as if they restarted only the container that has ended: a node
+// that uses it must reject pods with such rules.
 //
 // # Errors and concurrency
 //

@@ -35,6 +35,9 @@ func (in *Situation) initActions(a *Actions) (initialized bool) {
 			continue
 		}
 		step := in.initStep(i, latest)
+		if latest.State == cri.ContainerRunning && step.kill == nil && !step.unstarted && in.resize(c, latest, a) {
+			step.start = true
+		}
 		if step.failed {
 			a.KillPod = true
 			return false
@@ -68,6 +71,8 @@ type initStep struct {
 	start  bool // it has to start (again)
 	failed bool // it failed for good
 	kill   *Kill
+	// unstarted is set for a sidecar of which it is not known yet whether it has started.
+	unstarted bool
 }
 
 func (in *Situation) initStep(i int, latest *cri.ContainerStatus) initStep {
@@ -105,7 +110,7 @@ func (in *Situation) sidecarStep(c *corev1.Container, latest *cri.ContainerStatu
 	if c.StartupProbe != nil {
 		switch in.probe(latest.ID, Startup) {
 		case ProbeUnknown:
-			return initStep{}
+			return initStep{unstarted: true}
 		case ProbeFailure:
 			k := in.kill(c, latest, Startup, fmt.Sprintf("Init container %s failed startup probe", c.Name))
 			return initStep{start: true, kill: &k}

@@ -157,7 +157,7 @@ func (in *Situation) setAddresses(status *corev1.PodStatus) {
 func finishStatus(status, previous *corev1.PodStatus, now time.Time) {
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
-		if !ownedCondition(c.Type) {
+		if !ownedCondition(c.Type) || aboutResize(c.Type) {
 			continue
 		}
 		c.LastTransitionTime = metav1.NewTime(now)

@@ -20,13 +20,32 @@ type withEvents struct {
 	cri.EventSource
 }
 
-// timedRuntime keeps the one optional part that a kubelet uses.
+// whole is a timed runtime with all optional parts that a kubelet uses.
+type whole struct {
+	withEvents
+	cri.StatsReader
+	resizer cri.Resizer
+}
+
+// timedRuntime keeps the optional parts that a kubelet uses, if the runtime has all of them, and otherwise its events.
 func timedRuntime(r kubelet.Runtime, observe func(operation string, took time.Duration, err error)) kubelet.Runtime {
 	t := timed{r, observe}
-	if source, ok := r.(cri.EventSource); ok {
+	source, events := r.(cri.EventSource)
+	resizer, resizes := r.(cri.Resizer)
+	stats, counts := r.(cri.StatsReader)
+	switch {
+	case events && resizes && counts:
+		return whole{withEvents{t, source}, stats, resizer}
+	case events:
 		return withEvents{t, source}
 	}
 	return t
+}
+
+// UpdateContainerResources implements cri.Resizer.
+func (w whole) UpdateContainerResources(ctx context.Context, id string, resources cri.Resources) (err error) {
+	defer w.since(time.Now(), "update_container", &err)
+	return w.resizer.UpdateContainerResources(ctx, id, resources)
 }
 
 func (t timed) since(began time.Time, operation string, err *error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/cgroup"
 	"github.com/keelson-dev/keelson/kubelet/checkpoint"
+	"github.com/keelson-dev/keelson/kubelet/decision"
 	"github.com/keelson-dev/keelson/kubelet/eviction"
 	"github.com/keelson-dev/keelson/kubelet/garbage"
 	"github.com/keelson-dev/keelson/kubelet/machine"
@@ -158,6 +159,20 @@ type remembered struct{ *checkpoint.Pods }
 func (r remembered) Admitted(uid types.UID) bool {
 	_, known := r.Get(uid)
 	return known
+}
+
+func (r remembered) Allocation(uid types.UID) (given decision.Allocation, inForce *decision.Allocation, ok bool) {
+	pod, ok := r.Get(uid)
+	given = decision.Allocation{Pod: pod.PodResources, Containers: pod.Resources}
+	if pod.InForce != nil {
+		set := decision.Allocation(*pod.InForce).Clone()
+		inForce = &set
+	}
+	return given, inForce, ok
+}
+
+func (r remembered) SetInForce(uid types.UID, inForce *decision.Allocation) error {
+	return r.Pods.SetInForce(uid, (*checkpoint.Allocation)(inForce))
 }
 
 func (r remembered) Waits(uid types.UID) map[string]kubelet.Wait {
