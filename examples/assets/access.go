@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/authz/abac"
 	"github.com/keelson-dev/keelson/authz/alwaysallow"
 	"github.com/keelson-dev/keelson/authz/alwaysdeny"
 	"github.com/keelson-dev/keelson/authz/superuser"
@@ -18,12 +19,15 @@ import (
 // accessFlags say what is allowed, and which admission plugins there are.
 type accessFlags struct {
 	modes, open        []string
+	policies           string        // the file of ABAC
+	loaded             abac.Policies // what it says
 	plugged, unplugged []string
 	privileged         bool
 }
 
 func (a *accessFlags) define(f *pflag.FlagSet) {
-	f.StringSliceVar(&a.modes, "authorization-mode", []string{"AlwaysAllow"}, "who decides, in this order: AlwaysAllow, AlwaysDeny, Node, RBAC")
+	f.StringSliceVar(&a.modes, "authorization-mode", []string{"AlwaysAllow"}, "who decides, in this order: AlwaysAllow, AlwaysDeny, ABAC, Node, RBAC")
+	f.StringVar(&a.policies, "authorization-policy-file", "", "the policies of ABAC, one in a line")
 	f.StringSliceVar(&a.open, "authorization-always-allow-paths", []string{"/healthz", "/readyz", "/livez"}, "paths that everybody may read")
 	f.StringSliceVar(&a.plugged, "enable-admission-plugins", nil, "admission plugins beyond those that run by default")
 	f.StringSliceVar(&a.unplugged, "disable-admission-plugins", nil, "admission plugins to leave out")
@@ -32,16 +36,26 @@ func (a *accessFlags) define(f *pflag.FlagSet) {
 
 func (a *accessFlags) check() error {
 	for _, mode := range a.modes {
-		if _, ok := authorizers(mode); !ok {
-			return fmt.Errorf("%w: --authorization-mode %q: choose from AlwaysAllow, AlwaysDeny, Node and RBAC", errUsage, mode)
+		if _, ok := a.authorizer(mode); !ok {
+			return fmt.Errorf("%w: --authorization-mode %q: choose from AlwaysAllow, AlwaysDeny, ABAC, Node and RBAC", errUsage, mode)
 		}
 	}
-	return nil
+	if slices.Contains(a.modes, abac.Name) != (a.policies != "") {
+		return fmt.Errorf("%w: --authorization-mode ABAC and --authorization-policy-file take one another", errUsage)
+	}
+	if a.policies == "" {
+		return nil
+	}
+	var err error
+	a.loaded, err = abac.Open(a.policies)
+	return err
 }
 
-// authorizers returns the authorizer of a mode, under upstream's name for it.
-func authorizers(mode string) (cluster.AuthorizerStage, bool) {
+// authorizer returns the authorizer of a mode, under upstream's name for it.
+func (a *accessFlags) authorizer(mode string) (cluster.AuthorizerStage, bool) {
 	switch mode {
+	case abac.Name:
+		return cluster.Ready[authz.Authorizer]("abac", a.loaded), true
 	case "AlwaysAllow":
 		return cluster.Ready[authz.Authorizer]("alwaysallow", alwaysallow.New()), true
 	case "AlwaysDeny":
@@ -63,7 +77,7 @@ func (a *accessFlags) apply(o *cluster.Options, tell func(format string, args ..
 		modes = append([]string{"Node"}, modes...) // without it nodes cannot even register
 	}
 	for _, mode := range modes {
-		stage, _ := authorizers(mode)
+		stage, _ := a.authorizer(mode)
 		o.Authorizers = append(o.Authorizers, stage)
 	}
 	for _, stage := range cluster.OptionalAdmission() {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -272,6 +273,32 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// TestABAC: a policy file decides, and plugins that are off by default can be added.
+func TestABAC(t *testing.T) {
+	env := &envtest.Environment{}
+	policies := file(t, "policies", `{"user":"reader","namespace":"default","readonly":true}`+"\n"+
+		`{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"reader","nonResourcePath":"/api*","readonly":true}}`)
+	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "ABAC").Set("authorization-policy-file", policies).
+		Set("enable-admission-plugins", "AlwaysPullImages")
+	config := begin(t, installed(t), env)
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "web", ImagePullPolicy: corev1.PullNever}}}}
+	pod.Namespace, pod.Name = "default", "p"
+	if err := clientOf(t, config).Create(t.Context(), pod); err != nil || pod.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways {
+		t.Errorf("%v, %v", pod.Spec.Containers, err)
+	}
+	config.Impersonate.UserName = "reader"
+	as := clientOf(t, config)
+	if err := as.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+		t.Error(err)
+	}
+	if err := as.Delete(t.Context(), pod); !apierrors.IsForbidden(err) {
+		t.Errorf("the reader deletes: %v", err)
+	}
+	if err := as.List(t.Context(), &corev1.PodList{}, client.InNamespace("kube-system")); !apierrors.IsForbidden(err) {
+		t.Errorf("the reader reads elsewhere: %v", err)
+	}
+}
+
 // TestStartsThatFail: what a program cannot do, it says, and how to go on.
 func TestStartsThatFail(t *testing.T) {
 	dir := installed(t)
@@ -303,7 +330,10 @@ func TestStartsThatFail(t *testing.T) {
 		"no client authority":        {apiServerName, append(good, "--client-ca-file="+filepath.Join(half, "none")), []string{"--client-ca-file", "no such file"}},
 		"a bad client authority":     {apiServerName, append(good, "--client-ca-file="+text), []string{"--client-ca-file", "malformed"}},
 		"a bad signing key":          {apiServerName, append(good, "--service-account-signing-key-file="+text), []string{"--service-account-signing-key-file", text}},
-		"a bad mode":                 {apiServerName, append(good, "--authorization-mode=ABAC"), []string{"--authorization-mode", "ABAC", "choose"}},
+		"a bad mode":                 {apiServerName, append(good, "--authorization-mode=AABC"), []string{"--authorization-mode", "AABC", "choose"}},
+		"ABAC without policies":      {apiServerName, append(good, "--authorization-mode=ABAC"), []string{"--authorization-mode ABAC", "--authorization-policy-file"}},
+		"policies without ABAC":      {apiServerName, append(good, "--authorization-policy-file="+text), []string{"--authorization-mode ABAC", "--authorization-policy-file"}},
+		"bad policies":               {apiServerName, append(good, "--authorization-mode=ABAC", "--authorization-policy-file="+text), []string{"error reading policy file " + text + ", line 1: no certificate"}},
 		"a bad network":              {apiServerName, append(good, "--service-cluster-ip-range=10.0.0.0"), []string{"--service-cluster-ip-range"}},
 		"a bad number":               {apiServerName, append(good, "--secure-port=x"), []string{"--secure-port", "invalid"}},
 		"a bad audit policy":         {apiServerName, append(good, "--audit-log-path="+filepath.Join(half, "log"), "--audit-policy-file="+text), []string{"--audit-policy-file"}},

@@ -154,6 +154,7 @@ func behind() map[string][]string {
 		"authn/tokenfile":                                {"authn", "authn/internal/watched", "authn/token"},
 		"authn/x509":                                     {"authn", "authn/internal/watched", "authn/token"},
 		"authz":                                          {"authn"},
+		"authz/abac":                                     {"authn", "authz"},
 		"authz/alwaysallow":                              {"authn", "authz"},
 		"authz/alwaysdeny":                               {"authn", "authz"},
 		"authz/authztest":                                {"authn", "authz"},
