@@ -43,8 +43,6 @@ func List() []Refusal {
 			`event FailedMount: MountVolume.SetUp failed for volume "v" : no volume plugin matched: iscsi volumes are not supported`},
 		{"projected certificates of pods", []string{"VolumeProjection.PodCertificate"}, "kubelet/volume",
 			`event FailedMount: MountVolume.SetUp failed for volume "v" : podCertificate projections are not supported`},
-		{"projected trust bundles", []string{"VolumeProjection.ClusterTrustBundle"}, "kubelet/volume",
-			`event FailedMount: MountVolume.SetUp failed for volume "v" : ClusterTrustBundle projection is not supported: there is no source of them`},
 		{"resource claims", []string{"PodSpec.ResourceClaims", "ResourceRequirements.Claims"}, "scheduler",
 			`condition PodScheduled=False Unschedulable: 0/1 nodes are available: resourceclaim.resource.k8s.io "gpu" not found.`},
 		{"resource claims in pods that name their node", nil, "kubelet",

@@ -209,9 +209,6 @@ func walks() map[string]func(*asker) {
 		"projected certificates of pods": asking(projecting(corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{
 			SignerName: "example.com/pods", KeyType: "ED25519", CredentialBundlePath: "bundle.pem",
 		}})),
-		"projected trust bundles": asking(projecting(corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{
-			Name: ptr.To("example.com:roots"), Path: "roots.pem",
-		}})),
 		"resource claims": asking(claimingDevices),
 		"resource claims in pods that name their node": there(claimingDevices),
 		"runtime classes":                                            asking(func(s *corev1.PodSpec) { s.RuntimeClassName = ptr.To("gvisor") }),

@@ -16,8 +16,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
@@ -259,10 +262,27 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-type bundles []*certificatesv1.ClusterTrustBundle
+// bundles are those of a server that knows their fields.
+type bundles struct {
+	all []certificatesv1.ClusterTrustBundle
+	err error
+}
 
-func (b bundles) TrustBundles(context.Context) ([]*certificatesv1.ClusterTrustBundle, error) {
-	return b, nil
+func (b bundles) List(_ context.Context, t client.Target, o metav1.ListOptions) (runtime.Object, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	selector, err := fields.ParseSelector(o.FieldSelector)
+	if err != nil || t.Resource != certificatesv1.SchemeGroupVersion.WithResource("clustertrustbundles") {
+		return nil, fmt.Errorf("%v, %w", t, err)
+	}
+	list := &certificatesv1.ClusterTrustBundleList{}
+	for _, c := range b.all {
+		if selector.Matches(fields.Set{"metadata.name": c.Name, "spec.signerName": c.Spec.SignerName}) {
+			list.Items = append(list.Items, c)
+		}
+	}
+	return list, nil
 }
 
 func TestTrustBundles(t *testing.T) {
@@ -275,13 +295,13 @@ func TestTrustBundles(t *testing.T) {
 		}
 		return out
 	}
-	bundle := func(name, signer, label, data string) *certificatesv1.ClusterTrustBundle {
-		return &certificatesv1.ClusterTrustBundle{
+	bundle := func(name, signer, label, data string) certificatesv1.ClusterTrustBundle {
+		return certificatesv1.ClusterTrustBundle{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"l": label}},
 			Spec:       certificatesv1.ClusterTrustBundleSpec{SignerName: signer, TrustBundle: data},
 		}
 	}
-	all := bundles{
+	all := []certificatesv1.ClusterTrustBundle{
 		bundle("one", "", "", "text "+"\n"+block("b")+block("a")+block("b")),
 		bundle("s:1", "s", "x", block("c")), bundle("s:2", "s", "y", block("d")+block("c")),
 	}
@@ -301,7 +321,7 @@ func TestTrustBundles(t *testing.T) {
 		"neither":  {corev1.ClusterTrustBundleProjection{}, "", "ClusterTrustBundle projection requires either name or signerName to be set"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v, err := volume.New(scratch(t), volume.Sources{Trust: all}, volume.Options{Rootless: true})
+			v, err := volume.New(scratch(t), volume.Sources{Trust: volume.TrustBundlesOf(bundles{all: all})}, volume.Options{Rootless: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -323,6 +343,26 @@ func TestTrustBundles(t *testing.T) {
 				t.Errorf("%s\nwant %s", got, c.want)
 			}
 		})
+	}
+}
+
+// TestTrustUnreadable: a server that does not answer is not one without bundles.
+func TestTrustUnreadable(t *testing.T) {
+	broken := errors.New("no route to host")
+	for name, source := range map[string]corev1.ClusterTrustBundleProjection{
+		"name":   {Name: new("one"), Optional: new(true), Path: "ca.pem"},
+		"signer": {SignerName: new("s"), LabelSelector: &metav1.LabelSelector{}, Optional: new(true), Path: "ca.pem"},
+	} {
+		v, err := volume.New(scratch(t), volume.Sources{Trust: volume.TrustBundlesOf(bundles{err: broken})}, volume.Options{Rootless: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := pod(vol("v", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &source}},
+		}}))
+		if err := v.Prepare(t.Context(), p); !errors.Is(err, broken) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -12,13 +12,41 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/keelson-dev/keelson/client"
 )
 
-// TrustBundles reads cluster trust bundles.
+// TrustBundles reads cluster trust bundles. They are shared and only read.
 type TrustBundles interface {
-	// TrustBundles returns all bundles. They are shared and only read.
-	TrustBundles(ctx context.Context) ([]*certificatesv1.ClusterTrustBundle, error)
+	// Named returns the bundle with a name, or none.
+	Named(ctx context.Context, name string) ([]certificatesv1.ClusterTrustBundle, error)
+	// Of returns all bundles of a signer.
+	Of(ctx context.Context, signer string) ([]certificatesv1.ClusterTrustBundle, error)
+}
+
+// TrustBundlesOf returns TrustBundles that ask an API server each time.
+func TrustBundlesOf(c client.Lister) TrustBundles { return serverTrust{c} }
+
+type serverTrust struct{ client client.Lister }
+
+func (s serverTrust) Named(ctx context.Context, name string) ([]certificatesv1.ClusterTrustBundle, error) {
+	return s.list(ctx, "metadata.name", name)
+}
+
+func (s serverTrust) Of(ctx context.Context, signer string) ([]certificatesv1.ClusterTrustBundle, error) {
+	return s.list(ctx, "spec.signerName", signer)
+}
+
+func (s serverTrust) list(ctx context.Context, field, value string) ([]certificatesv1.ClusterTrustBundle, error) {
+	list, err := client.As[*certificatesv1.ClusterTrustBundleList](s.client.List(ctx, client.Target{
+		Resource: certificatesv1.SchemeGroupVersion.WithResource("clustertrustbundles"),
+	}, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(field, value).String()}))
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
 }
 
 var errNoTrust = errors.New("ClusterTrustBundle projection is not supported: there is no source of them")
@@ -31,11 +59,7 @@ func (c *collector) addTrust(ctx context.Context, s *corev1.ClusterTrustBundlePr
 	if s.Name == nil && s.SignerName == nil {
 		return errors.New("ClusterTrustBundle projection requires either name or signerName to be set")
 	}
-	all, err := c.v.in.Trust.TrustBundles(ctx)
-	if err != nil {
-		return err
-	}
-	chosen, err := chooseBundles(all, s)
+	chosen, err := c.chooseBundles(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -43,31 +67,37 @@ func (c *collector) addTrust(ctx context.Context, s *corev1.ClusterTrustBundlePr
 	return nil
 }
 
-func chooseBundles(all []*certificatesv1.ClusterTrustBundle, s *corev1.ClusterTrustBundleProjection) ([]*certificatesv1.ClusterTrustBundle, error) {
-	selector := labels.Everything()
-	if s.Name == nil {
-		var err error
-		if selector, err = metav1.LabelSelectorAsSelector(s.LabelSelector); err != nil {
-			return nil, fmt.Errorf("while parsing label selector: %w", err)
+// chooseBundles returns the bundle that the projection names, or those of its signer that have the labels.
+func (c *collector) chooseBundles(ctx context.Context, s *corev1.ClusterTrustBundleProjection) ([]certificatesv1.ClusterTrustBundle, error) {
+	if s.Name != nil {
+		chosen, err := c.v.in.Trust.Named(ctx, *s.Name)
+		if err == nil && len(chosen) == 0 && !isTrue(s.Optional) {
+			err = fmt.Errorf("while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io %q not found", *s.Name)
 		}
+		return chosen, err
 	}
-	var chosen []*certificatesv1.ClusterTrustBundle
+	selector, err := metav1.LabelSelectorAsSelector(s.LabelSelector)
+	if err != nil {
+		return nil, fmt.Errorf("while parsing label selector: %w", err)
+	}
+	all, err := c.v.in.Trust.Of(ctx, *s.SignerName)
+	if err != nil {
+		return nil, err
+	}
+	var chosen []certificatesv1.ClusterTrustBundle
 	for _, b := range all {
-		if s.Name != nil && b.Name == *s.Name || s.Name == nil && b.Spec.SignerName == *s.SignerName && selector.Matches(labels.Set(b.Labels)) {
+		if selector.Matches(labels.Set(b.Labels)) {
 			chosen = append(chosen, b)
 		}
 	}
 	if len(chosen) == 0 && !isTrue(s.Optional) {
-		if s.Name != nil {
-			return nil, fmt.Errorf("while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io %q not found", *s.Name)
-		}
 		return nil, errors.New("combination of signerName and labelSelector matched zero ClusterTrustBundles")
 	}
 	return chosen, nil
 }
 
 // anchors returns the certificates of the bundles, each once, in an order that depends only on them.
-func anchors(bundles []*certificatesv1.ClusterTrustBundle) []byte {
+func anchors(bundles []certificatesv1.ClusterTrustBundle) []byte {
 	found := map[string]bool{}
 	for _, b := range bundles {
 		for block, rest := pem.Decode([]byte(b.Spec.TrustBundle)); block != nil; block, rest = pem.Decode(rest) {

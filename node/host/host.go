@@ -202,6 +202,7 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 	h.runs = append(h.runs, cache)
 	files, err := volume.New(h.options.Dir, volume.Sources{
 		Objects: cache, Tokens: volume.TokensOf(h.parts.Client), Claims: claims.ReaderOf(h.parts.Client),
+		Trust: volume.TrustBundlesOf(h.parts.Client),
 	}, volume.Options{
 		Allocatable: func() corev1.ResourceList { return r.Allocatable }, Logger: log,
 		RecursiveReadOnly: (&handlers{runtime: h.runtime}).recursiveReadOnly, NodeLabels: h.labels,
