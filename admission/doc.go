@@ -11,7 +11,7 @@
 // defaultingressclass, defaultstorageclass, defaulttolerationseconds, denyserviceexternalips, eventratelimit,
 // extendedresourcetoleration, limitpodhardantiaffinitytopology, limitranger, namespaceautoprovision, namespaceexists,
 // namespacelifecycle, nodedeclaredfeaturevalidator, noderestriction, ownerreferencespermissionenforcement,
-// persistentvolumeclaimresize, podnodeselector, podsecurity, podtolerationrestriction, podtopologylabels, priority,
+// persistentvolumeclaimresize, podnodeselector, podresizevalidator, podsecurity, podtolerationrestriction, podtopologylabels, priority,
 // resourcequota, runtimeclass, serviceaccount, storageobjectinuseprotection, taintnodesbycondition, policy for both plugins
 // that act by policies, and webhook for both that ask webhooks. Package unsupported is keelson's own: it warns of
 // preferences that nothing implements yet.

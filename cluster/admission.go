@@ -35,6 +35,7 @@ import (
 	"github.com/keelson-dev/keelson/admission/ownerreferencespermissionenforcement"
 	"github.com/keelson-dev/keelson/admission/persistentvolumeclaimresize"
 	"github.com/keelson-dev/keelson/admission/podnodeselector"
+	"github.com/keelson-dev/keelson/admission/podresizevalidator"
 	"github.com/keelson-dev/keelson/admission/podsecurity"
 	"github.com/keelson-dev/keelson/admission/podtolerationrestriction"
 	"github.com/keelson-dev/keelson/admission/podtopologylabels"
@@ -103,6 +104,10 @@ func DefaultAdmission() []AdmissionStage {
 		{nodedeclaredfeaturevalidator.Name, func(p ServerParts) (admission.Plugin, error) {
 			nodes, err := registry.NewLive[*corev1.Node](p.Registry, coreResource("nodes"))
 			return nodedeclaredfeaturevalidator.New(nodes), err
+		}},
+		{podresizevalidator.Name, func(p ServerParts) (admission.Plugin, error) {
+			nodes, err := registry.NewLive[*corev1.Node](p.Registry, coreResource("nodes"))
+			return podresizevalidator.New(nodes), err
 		}},
 		Ready[admission.Plugin](unsupported.Name, unsupported.New(registry.Warn)),
 		{resourcequota.Name, newQuotaPlugin},

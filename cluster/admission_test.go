@@ -172,7 +172,7 @@ func TestTopologyLabels(t *testing.T) {
 // Every plugin of upstream's default is on, in its order, but for one whose kind is not served and those that come with an
 // extension.
 func TestDefaultAdmission(t *testing.T) {
-	elsewhere := []string{"PodGroupProtection", "PodResizeValidator", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook"}
+	elsewhere := []string{"PodGroupProtection", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook"}
 	want := slices.DeleteFunc(admission.UpstreamDefault(), func(name string) bool { return slices.Contains(elsewhere, name) })
 	got := slices.DeleteFunc(cluster.StageNames(cluster.DefaultAdmission()), func(name string) bool { return name == "NodeRestriction" || name == "UnsupportedFields" })
 	if !slices.Equal(got, want) {

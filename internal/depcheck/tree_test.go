@@ -120,6 +120,7 @@ func behind() map[string][]string {
 		"admission/nodedeclaredfeaturevalidator":         {"admission", "authn", "podspec/features", "podspec/restart"},
 		"admission/ownerreferencespermissionenforcement": {"admission", "authn", "authz"},
 		"admission/podnodeselector":                      {"admission", "admission/internal/pods", "authn"},
+		"admission/podresizevalidator":                   {"admission", "authn"},
 		"admission/podtolerationrestriction":             {"admission", "admission/internal/pods", "authn", "podspec/qos"},
 		"admission/podtopologylabels":                    {"admission", "authn"},
 		"admission/defaultingressclass":                  {"admission", "authn"},
