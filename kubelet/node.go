@@ -17,6 +17,7 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/internal/pause"
+	"github.com/keelson-dev/keelson/podspec/features"
 )
 
 // nodeReporter registers the node and maintains its status and lease.
@@ -318,6 +319,10 @@ func (n *nodeReporter) describe(ctx context.Context, node *corev1.Node) {
 	node.Status.Capacity = fillResources(o.Capacity, node.Status.Capacity)
 	node.Status.Allocatable = fillResources(o.Allocatable, node.Status.Allocatable)
 	node.Status.NodeInfo = o.Info
+	node.Status.DeclaredFeatures = nil
+	if n.k.resizer != nil {
+		node.Status.DeclaredFeatures = []string{features.ResizePods, features.ResizeInitContainers}
+	}
 	node.Status.DaemonEndpoints.KubeletEndpoint.Port = o.ServerPort
 	if v, err := n.k.runtime.Version(ctx); err == nil {
 		node.Status.NodeInfo.ContainerRuntimeVersion = v.Name + "://" + v.Version
