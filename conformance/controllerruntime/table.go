@@ -23,9 +23,6 @@ func classes() map[string][]suite {
 	return map[string][]suite{"controllerruntime": controllerRuntime(), "operators": operators()}
 }
 
-// noKind is why tests that create objects of a kind are left out.
-func noKind(kind string) string { return "keelson does not store " + kind + " objects" }
-
 // controllerRuntime returns all suites of controller-runtime that start a control plane.
 func controllerRuntime() []suite {
 	var all []suite
@@ -44,10 +41,7 @@ func controllerRuntime() []suite {
 // controllerRuntimeWithout returns what is left out of controller-runtime's suites, by package.
 func controllerRuntimeWithout() map[string][]exception {
 	return map[string][]exception{
-		"pkg/builder":        {{"should support watching For, Owns, and Watch as metadata", noKind("StatefulSet")}},
-		"pkg/client":         {{"should be able to approve CSRs", noKind("CertificateSigningRequest")}},
 		"pkg/client/apiutil": {{".*/aggregatedDiscovery=false", "it downloads upstream's API server 1.28, which is what it tests"}},
-		"pkg/handler":        {{"Group and Kind with a different version", noKind("HorizontalPodAutoscaler")}},
 	}
 }
 
@@ -71,11 +65,7 @@ func operators() []suite {
 	}
 	all = append(all, suite{module: "github.com/kedacore/keda/v2", version: "v2.21.0", path: "apis/eventing/v1alpha1"})
 	for _, job := range []string{"mpi", "mxnet", "paddlepaddle", "pytorch", "tensorflow", "xgboost"} {
-		s := suite{module: "github.com/kubeflow/training-operator", version: "v1.8.1", path: "pkg/controller.v1/" + job}
-		if job == "pytorch" {
-			s.without = []exception{{"When creating the elastic PyTorchJob", noKind("HorizontalPodAutoscaler")}}
-		}
-		all = append(all, s)
+		all = append(all, suite{module: "github.com/kubeflow/training-operator", version: "v1.8.1", path: "pkg/controller.v1/" + job})
 	}
 	return all
 }
