@@ -27,8 +27,8 @@
 //
 // # Not implemented
 //
-// Resource managers (CPU, memory, devices), the RestartAllContainers rule, the graceful shutdown of the node, runtime
-// classes, claims and CSI. Pods that need any of these are rejected, with a reason in their status that names it.
+// Resource managers (CPU, memory, devices), the RestartAllContainers rule, the graceful shutdown of the node, claims and
+// CSI. Pods that need any of these are rejected, with a reason in their status that names it.
 //
 // # Errors and concurrency
 //

@@ -231,6 +231,7 @@ func (k *Kubelet) partsOn(runtime string) *parts {
 		node:        decision.Node{HostIPs: k.hostIPs, Runtime: runtime},
 		allocatable: k.options.Allocatable, maxRestartDelay: k.options.MaxRestartDelay,
 	}
+	p.classes = newRuntimeClasses(k.client)
 	p.resizer, p.stats = k.resizer, k.stats
 	return p
 }

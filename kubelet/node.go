@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/internal/pause"
 	"github.com/keelson-dev/keelson/podspec/features"
 )
@@ -328,7 +330,11 @@ func (n *nodeReporter) describe(ctx context.Context, node *corev1.Node) {
 		node.Status.NodeInfo.ContainerRuntimeVersion = v.Name + "://" + v.Version
 	}
 	node.Status.Images = n.images(ctx)
-	for _, c := range append(n.k.options.Host.Pressure.Conditions(), n.readiness(ctx)) {
+	status, err := n.k.runtime.Status(ctx)
+	if err == nil {
+		node.Status.RuntimeHandlers, node.Status.Features = abilities(status)
+	}
+	for _, c := range append(n.k.options.Host.Pressure.Conditions(), n.readiness(status, err)) {
 		setNodeCondition(node, c)
 	}
 }
@@ -352,9 +358,24 @@ func (n *nodeReporter) images(ctx context.Context) []corev1.ContainerImage {
 	return out
 }
 
+// abilities are what a runtime and its handlers, in the order of their names, are able to do. A runtime that does not
+// say what handlers it has does not know of their features either.
+func abilities(status cri.RuntimeStatus) ([]corev1.NodeRuntimeHandler, *corev1.NodeFeatures) {
+	var list []corev1.NodeRuntimeHandler
+	for _, h := range status.Handlers {
+		list = append(list, corev1.NodeRuntimeHandler{Name: h.Name, Features: &corev1.NodeRuntimeHandlerFeatures{
+			RecursiveReadOnlyMounts: &h.RecursiveReadOnlyMounts, UserNamespaces: &h.UserNamespaces,
+		}})
+	}
+	if list == nil {
+		return nil, nil
+	}
+	slices.SortFunc(list, func(a, b corev1.NodeRuntimeHandler) int { return cmp.Compare(a.Name, b.Name) })
+	return list, &corev1.NodeFeatures{SupplementalGroupsPolicy: &status.Features.SupplementalGroupsPolicy}
+}
+
 // readiness is the node's Ready condition, which follows the runtime's conditions.
-func (n *nodeReporter) readiness(ctx context.Context) corev1.NodeCondition {
-	status, err := n.k.runtime.Status(ctx)
+func (n *nodeReporter) readiness(status cri.RuntimeStatus, err error) corev1.NodeCondition {
 	if err != nil {
 		return notReady("container runtime is down")
 	}

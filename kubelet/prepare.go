@@ -81,7 +81,11 @@ func (w *worker) sandboxConfig(ctx context.Context, pod *corev1.Pod, attempt uin
 	if config.CgroupParent, err = host.Cgroups.Ensure(ctx, w.inForce(pod)); err != nil {
 		return failed("FailedCreatePodContainer", "unable to ensure pod container exists: %v", err)
 	}
-	err = w.fillSandbox(&config, pod)
+	config.Overhead = overhead(pod)
+	config.RuntimeHandler, err = w.classes.handler(ctx, pod)
+	if err == nil {
+		err = w.fillSandbox(&config, pod)
+	}
 	if err == nil && host.LogDir != "" {
 		err = os.MkdirAll(config.LogDirectory, 0o755)
 	}

@@ -13,9 +13,6 @@ import (
 // reject the same, but a pod may be static, or name its node itself.
 func unsupported(pod *corev1.Pod) *Refusal {
 	lacking := append(features.Needed(&pod.Spec), unsupportedClaims(&pod.Spec)...)
-	if name := pod.Spec.RuntimeClassName; name != nil {
-		lacking = append(lacking, fmt.Sprintf("RuntimeClass %q", *name))
-	}
 	if len(lacking) == 0 {
 		return nil
 	}

@@ -36,7 +36,6 @@ func TestUnsupported(t *testing.T) {
 		"options of mounts":            {func(s *corev1.PodSpec) { s.Containers[0].VolumeMounts = mount }, "VolumeBindMountOptions"},
 		"options of mounts, at first":  {func(s *corev1.PodSpec) { s.InitContainers = []corev1.Container{{Name: "i", VolumeMounts: mount}} }, "VolumeBindMountOptions"},
 		"a plain mount":                {func(s *corev1.PodSpec) { s.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v"}} }, ""},
-		"a runtime class":              {func(s *corev1.PodSpec) { s.RuntimeClassName = ptr.To("gvisor") }, `RuntimeClass "gvisor"`},
 		"resource claims":              {func(s *corev1.PodSpec) { s.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}, {Name: "nic"}} }, `resourceClaim "gpu", resourceClaim "nic"`},
 		"an emptyDir":                  {func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{{Name: "v"}} }, ""},
 		"options of an ephemeral container's mount": {func(s *corev1.PodSpec) {

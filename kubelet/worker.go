@@ -32,6 +32,8 @@ type parts struct {
 	allocatable corev1.ResourceList
 	// maxRestartDelay is the longest back-off between restarts of a container.
 	maxRestartDelay time.Duration
+	// classes finds the handlers of runtime classes.
+	classes *runtimeClasses
 	// For resizes; nil if the runtime cannot do them.
 	resizer cri.Resizer
 	stats   cri.StatsReader

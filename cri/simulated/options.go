@@ -151,6 +151,9 @@ type Options struct {
 	Addresses netip.Prefix
 	// Images exist from the start.
 	Images []string
+	// Handlers are the handlers of runtime classes that exist, besides the default; nil lets every one exist. Others fail
+	// as in containerd.
+	Handlers []string
 	// ImageSize is the reported size of every image, in bytes; 0 is 50 MB.
 	ImageSize uint64
 	// EventBuffer is how many events a reader may lag behind; 0 is 4,096.

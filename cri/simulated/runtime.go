@@ -96,6 +96,12 @@ func New(o Options) *Runtime {
 	for _, name := range o.Images {
 		r.images.add(name)
 	}
+	if o.Handlers != nil {
+		r.condition.Handlers = []cri.RuntimeHandler{{}}
+	}
+	for _, name := range o.Handlers {
+		r.condition.Handlers = append(r.condition.Handlers, cri.RuntimeHandler{Name: name})
+	}
 	return r
 }
 

@@ -3,6 +3,7 @@ package simulated
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/keelson-dev/keelson/cri"
@@ -19,6 +20,10 @@ func (r *Runtime) RunPodSandbox(ctx context.Context, config cri.SandboxConfig) (
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	known := func(h cri.RuntimeHandler) bool { return h.Name == config.RuntimeHandler }
+	if config.RuntimeHandler != "" && r.condition.Handlers != nil && !slices.ContainsFunc(r.condition.Handlers, known) {
+		return "", fmt.Errorf("failed to get sandbox runtime: no runtime for %q is configured", config.RuntimeHandler)
+	}
 	name := fmt.Sprintf("%s_%s_%s_%d", m.Name, m.Namespace, m.UID, m.Attempt)
 	if id, taken := r.byName[name]; taken {
 		return "", fmt.Errorf("sandbox name %q is reserved for %q: %w", name, id, cri.ErrInvalid)

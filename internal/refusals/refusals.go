@@ -47,8 +47,6 @@ func List() []Refusal {
 			`condition PodScheduled=False Unschedulable: 0/1 nodes are available: resourceclaim.resource.k8s.io "gpu" not found.`},
 		{"resource claims in pods that name their node", nil, "kubelet",
 			`phase Failed PodFeatureUnsupported: Pod was rejected: Pod requires node features that are not available: resourceClaim "gpu"`},
-		{"runtime classes", []string{"PodSpec.RuntimeClassName"}, "admission/runtimeclass",
-			`error: pods "p" is forbidden: pod rejected: RuntimeClass "gvisor" not found`},
 		{"the restart of all containers by a rule", nil, "scheduler",
 			"condition PodScheduled=False Unschedulable: 0/1 nodes are available: 1 node(s) didn't match Pod's required features."},
 		{"the restart of all containers in pods that name their node", nil, "kubelet",

@@ -210,8 +210,7 @@ func walks() map[string]func(*asker) {
 			SignerName: "example.com/pods", KeyType: "ED25519", CredentialBundlePath: "bundle.pem",
 		}})),
 		"resource claims": asking(claimingDevices),
-		"resource claims in pods that name their node": there(claimingDevices),
-		"runtime classes":                                            asking(func(s *corev1.PodSpec) { s.RuntimeClassName = ptr.To("gvisor") }),
+		"resource claims in pods that name their node":               there(claimingDevices),
 		"the restart of all containers by a rule":                    asking(restartingAll),
 		"the restart of all containers in pods that name their node": there(restartingAll),
 	}

@@ -46,6 +46,8 @@ type Options struct {
 	Archives []string
 	// Mirrors are URLs tried before an image's own registry.
 	Mirrors []string
+	// Handlers are handlers of runtime classes besides runc, by name.
+	Handlers map[string]containerd.Handler
 	// Progress receives messages about slow steps; nil discards.
 	Progress func(format string, args ...any)
 	Logger   *slog.Logger
@@ -92,6 +94,7 @@ func New(dir string, cidr netip.Prefix, tools nodetools.Tools, o Options) (*Node
 	if len(o.Mirrors) > 0 {
 		c.Mirrors = map[string][]string{"_default": o.Mirrors}
 	}
+	c.Handlers = o.Handlers
 	n.daemon, err = containerd.New(filepath.Join(dir, "containerd"), tools, c)
 	return n, err
 }

@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/url"
@@ -67,10 +68,18 @@ func (s settings) toml() string {
 	line("  bin_dirs = %s\n  conf_dir = %s\n  max_conf_num = 1", list(s.cniBinDirs()), quote(s.cniConfDir()))
 	line("  use_internal_loopback = true")
 	line("[plugins.'io.containerd.cri.v1.runtime'.containerd]\n  default_runtime_name = 'runc'")
-	line("[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]")
-	line("  runtime_type = 'io.containerd.runc.v2'\n  runtime_path = %s\n  sandboxer = 'podsandbox'", quote(s.tools.Shim))
-	line("[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]")
-	line("  BinaryName = %s\n  Root = %s\n  SystemdCgroup = false", quote(s.tools.Runc), quote(p.runc()))
+	runtime := func(name string, h Handler) {
+		at := "plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes." + quote(name)
+		line("[%s]\n  runtime_type = 'io.containerd.runc.v2'\n  runtime_path = %s\n  sandboxer = 'podsandbox'", at, quote(s.tools.Shim))
+		if len(h.Annotations) > 0 {
+			line("  pod_annotations = %s", list(h.Annotations))
+		}
+		line("[%s.options]\n  BinaryName = %s\n  Root = %s\n  SystemdCgroup = false", at, quote(cmp.Or(h.Binary, s.tools.Runc)), quote(p.runc()))
+	}
+	runtime("runc", Handler{})
+	for _, name := range slices.Sorted(maps.Keys(o.Handlers)) {
+		runtime(name, o.Handlers[name])
+	}
 	return b.String()
 }
 
@@ -107,6 +116,14 @@ func (o Options) check() error {
 			if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 				return fmt.Errorf("%w: mirror %q is not an http or https URL", ErrConfig, m)
 			}
+		}
+	}
+	for name, h := range o.Handlers {
+		if name == "" || name == "runc" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return fmt.Errorf("%w: %q is no name for another handler", ErrConfig, name)
+		}
+		if h.Binary != "" && !filepath.IsAbs(h.Binary) || strings.ContainsFunc(h.Binary+strings.Join(h.Annotations, ""), unicode.IsControl) {
+			return fmt.Errorf("%w: the handler %q: %q is no path", ErrConfig, name, h.Binary)
 		}
 	}
 	if levels := []string{"", "trace", "debug", "info", "warn", "error", "fatal", "panic"}; !slices.Contains(levels, o.LogLevel) {

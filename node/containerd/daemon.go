@@ -34,6 +34,8 @@ type Options struct {
 	// registry without an entry of its own. Changes take effect at the next Start, even if the daemon is already
 	// running.
 	Mirrors map[string][]string
+	// Handlers are handlers of runtime classes besides "runc", by name. The default is "runc".
+	Handlers map[string]Handler
 	// LogLevel is containerd's log level: trace to panic; empty means info.
 	LogLevel string
 	// RunDir is the parent of the daemon's directory for what does not survive a reboot; empty means /run/keelson. At
@@ -48,6 +50,14 @@ type Options struct {
 	NoSync bool
 	// Logger logs what happens to the daemon; nil discards.
 	Logger *slog.Logger
+}
+
+// Handler is how the containers of a runtime class are run.
+type Handler struct {
+	// Binary is the path of an OCI runtime with runc's command line, such as crun; empty is the runc of the tools.
+	Binary string
+	// Annotations are those of pods that the runtime sees, as patterns such as "example.com/*"; empty means none.
+	Annotations []string
 }
 
 // upstreamPause is the default sandbox image of this version of containerd.
