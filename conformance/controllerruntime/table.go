@@ -63,7 +63,9 @@ func operators() []suite {
 		}
 		all = append(all, s)
 	}
-	all = append(all, suite{module: "github.com/kedacore/keda/v2", version: "v2.21.0", path: "apis/eventing/v1alpha1"})
+	for _, path := range []string{"apis/eventing/v1alpha1", "apis/keda/v1alpha1"} {
+		all = append(all, suite{module: "github.com/kedacore/keda/v2", version: "v2.21.0", path: path})
+	}
 	for _, job := range []string{"mpi", "mxnet", "paddlepaddle", "pytorch", "tensorflow", "xgboost"} {
 		all = append(all, suite{module: "github.com/kubeflow/training-operator", version: "v1.8.1", path: "pkg/controller.v1/" + job})
 	}
