@@ -10,7 +10,7 @@
 // What real containers need from the machine comes through Host, with a small interface for each part. Packages below
 // this one implement them, and package node/host puts them together: volume, environment, objects (the config maps and
 // secrets that pods refer to), cgroup, security, resolv (DNS and hostnames), credentials (for image registries), prober
-// (network probes), logs, stats, eviction, garbage (collection of images and containers), static (pods from files),
+// (network probes), logs, stats, eviction, shutdown (of the machine), garbage (collection of images and containers), static (pods from files),
 // checkpoint (state that must outlive the process), machine; server serves the node's own HTTP API. Without a Host,
 // pods run in name only: fast on a simulated runtime, and in virtual time inside a synctest bubble.
 //
@@ -27,8 +27,7 @@
 //
 // # Not implemented
 //
-// Resource managers (CPU, memory, devices), the RestartAllContainers rule, the graceful shutdown of the node, claims and
-// CSI. Pods that need any of these are rejected, with a reason in their status that names it.
+// Resource managers (CPU, memory, devices), the RestartAllContainers rule, claims and CSI. Pods that need any of these are rejected, with a reason in their status that names it.
 //
 // # Errors and concurrency
 //

@@ -31,6 +31,9 @@ type Host struct {
 	Messages Messages
 	// Pressure reports what the node is short of; nil means nothing, ever.
 	Pressure Pressure
+	// Problem, if set, says why the node is not ready although its runtime is; Kubelet.Report makes a change known. It
+	// must be quick.
+	Problem func() error
 	// Memory keeps what must survive a restart of the kubelet; nil keeps nothing.
 	Memory Memory
 	// Logs removes the logs of removed containers; nil leaves them in place.

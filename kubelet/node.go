@@ -391,6 +391,11 @@ func (n *nodeReporter) readiness(status cri.RuntimeStatus, err error) corev1.Nod
 	n.mu.Lock()
 	n.network = problem
 	n.mu.Unlock()
+	if other := n.k.options.Host.Problem; other != nil {
+		if err := other(); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	if err := join(errs); err != nil {
 		return notReady(err.Error())
 	}

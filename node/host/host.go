@@ -236,6 +236,7 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 		Security:  cheaper{policy, h.options.SandboxSeccomp},
 		Admitters: []kubelet.Admitter{u, admitter{policy}},
 		Pressure:  u,
+		Problem:   u.problem,
 		Memory:    memory,
 		Prober:    probes,
 		Hooks: kubelet.ProbeFunc(func(ctx context.Context, target kubelet.ProbeTarget) error {

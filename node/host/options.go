@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/garbage"
 	"github.com/keelson-dev/keelson/kubelet/resolv"
 	"github.com/keelson-dev/keelson/kubelet/security"
+	"github.com/keelson-dev/keelson/kubelet/shutdown"
 )
 
 // ErrOptions is wrapped by New's errors about invalid options.
@@ -40,6 +41,8 @@ type Options struct {
 	Users  security.Users
 	DNS    DNS
 	Upkeep Upkeep
+	// Shutdown is how pods end before the machine goes down.
+	Shutdown Shutdown
 	// Server is the node's own server, for logs, exec and so on.
 	Server Server
 	// Labels are set on the node when it registers.
@@ -55,6 +58,14 @@ type Upkeep struct {
 	Thresholds []eviction.Threshold
 	// Images is when unused images are removed; nil means upstream's.
 	Images *garbage.ImagePolicy
+}
+
+// Shutdown is how a node ends its pods before its machine goes down. The zero value is upstream's default: pods are not
+// ended.
+type Shutdown struct {
+	// Inhibitor tells of shutdowns and delays them, for as long as all Groups together.
+	Inhibitor shutdown.Inhibitor
+	Groups    []shutdown.Group
 }
 
 // Server is how the node's server is reached. The Authenticator and the Authorizer of the node's parts decide about its

@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/eviction"
 	"github.com/keelson-dev/keelson/kubelet/garbage"
 	"github.com/keelson-dev/keelson/kubelet/machine"
+	"github.com/keelson-dev/keelson/kubelet/shutdown"
 	"github.com/keelson-dev/keelson/kubelet/stats"
 	"github.com/keelson-dev/keelson/kubelet/stats/activity"
 	"github.com/keelson-dev/keelson/kubelet/volume"
@@ -29,6 +30,7 @@ type upkeep struct {
 	evictor   *eviction.Evictor
 	collector *garbage.Collector
 	activity  *activity.Metrics
+	shutdown  *shutdown.Manager // nil if pods are not ended before the machine goes down
 }
 
 // counts are the kubelet's present numbers.
@@ -95,7 +97,22 @@ func (h *Host) startUpkeep(u *upkeep, tree *cgroup.Tree, found machine.Machine) 
 		return err
 	}
 	h.runs = append(h.runs, u.stats, u.collector, u.evictor)
-	return nil
+	if o.Shutdown.Inhibitor == nil {
+		return nil
+	}
+	u.shutdown, err = shutdown.New(evicted{h.kubelet}, o.Shutdown.Inhibitor, o.Shutdown.Groups, shutdown.Options{
+		Recorder: p.Recorder, Node: node, Changed: h.kubelet.Report, Logger: o.Logger,
+	})
+	h.runs = append(h.runs, u.shutdown)
+	return err
+}
+
+// problem is why the node is not ready although its runtime is.
+func (u *upkeep) problem() error {
+	if u.shutdown == nil {
+		return nil
+	}
+	return u.shutdown.Problem()
 }
 
 // imageVolumes are the images used as volumes of pods.
@@ -125,8 +142,12 @@ func (u *upkeep) Conditions() []corev1.NodeCondition {
 	return list
 }
 
-// Admit implements kubelet.Admitter: it refuses pods that would make a shortage worse.
+// Admit implements kubelet.Admitter: it refuses pods that would make a shortage worse, and all while the machine goes
+// down.
 func (u *upkeep) Admit(pod *corev1.Pod) *kubelet.Refusal {
+	if u.problem() != nil {
+		return &kubelet.Refusal{Reason: shutdown.RejectedReason, Message: shutdown.RejectedMessage}
+	}
 	if message, ok := u.evictor.Admit(pod); !ok {
 		return &kubelet.Refusal{Reason: eviction.Reason, Message: message}
 	}
@@ -150,6 +171,13 @@ func (e evicted) Pods() []*corev1.Pod { return e.Active() }
 func (e evicted) Evict(ctx context.Context, why eviction.Eviction) error {
 	return e.Kubelet.Evict(ctx, why.Pod.UID, kubelet.Eviction{
 		Reason: eviction.Reason, Message: why.Message, Grace: why.Grace, Condition: why.Condition,
+	})
+}
+
+// End implements shutdown.Pods.
+func (e evicted) End(ctx context.Context, pod *corev1.Pod, grace int64, why corev1.PodCondition) error {
+	return e.Kubelet.Evict(ctx, pod.UID, kubelet.Eviction{
+		Reason: shutdown.Reason, Message: shutdown.Message, Grace: grace, Condition: &why,
 	})
 }
 
