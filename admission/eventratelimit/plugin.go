@@ -51,7 +51,7 @@ var _ admission.Validator = (*Plugin)(nil)
 
 // New returns the plugin. It fails if there are no limits or one is bad, with the fields' names.
 func New(limits []Limit) (*Plugin, error) {
-	if err := validate(limits).ToAggregate(); err != nil {
+	if err := Validate(limits).ToAggregate(); err != nil {
 		return nil, err
 	}
 	p := &Plugin{}
@@ -61,8 +61,8 @@ func New(limits []Limit) (*Plugin, error) {
 	return p, nil
 }
 
-// validate has upstream's rules for the plugin's configuration.
-func validate(limits []Limit) field.ErrorList {
+// Validate has upstream's rules for the plugin's configuration.
+func Validate(limits []Limit) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("limits")
 	if len(limits) == 0 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/authz/alwaysdeny"
 	"github.com/keelson-dev/keelson/authz/superuser"
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/cluster/admissionconfig"
 )
 
 // accessFlags say what is allowed, and which admission plugins there are.
@@ -22,6 +24,8 @@ type accessFlags struct {
 	policies           string        // the file of ABAC
 	loaded             abac.Policies // what it says
 	plugged, unplugged []string
+	admission          string                  // the file that configures plugins
+	configured         *admissionconfig.Config // what it says
 	privileged         bool
 }
 
@@ -31,6 +35,7 @@ func (a *accessFlags) define(f *pflag.FlagSet) {
 	f.StringSliceVar(&a.open, "authorization-always-allow-paths", []string{"/healthz", "/readyz", "/livez"}, "paths that everybody may read")
 	f.StringSliceVar(&a.plugged, "enable-admission-plugins", nil, "admission plugins beyond those that run by default")
 	f.StringSliceVar(&a.unplugged, "disable-admission-plugins", nil, "admission plugins to leave out")
+	f.StringVar(&a.admission, "admission-control-config-file", "", "an AdmissionConfiguration: how admission plugins are to work")
 	f.BoolVar(&a.privileged, "allow-privileged", true, "accepted; pods may always have privileged containers")
 }
 
@@ -43,11 +48,22 @@ func (a *accessFlags) check() error {
 	if slices.Contains(a.modes, abac.Name) != (a.policies != "") {
 		return fmt.Errorf("%w: --authorization-mode ABAC and --authorization-policy-file take one another", errUsage)
 	}
-	if a.policies == "" {
-		return nil
+	return errors.Join(a.openPolicies(), a.openAdmission())
+}
+
+func (a *accessFlags) openPolicies() (err error) {
+	if a.policies != "" {
+		a.loaded, err = abac.Open(a.policies)
 	}
-	var err error
-	a.loaded, err = abac.Open(a.policies)
+	return err
+}
+
+func (a *accessFlags) openAdmission() (err error) {
+	if a.admission != "" {
+		if a.configured, err = admissionconfig.Open(a.admission); err != nil {
+			err = fmt.Errorf("--admission-control-config-file: %w", err)
+		}
+	}
 	return err
 }
 
@@ -80,11 +96,12 @@ func (a *accessFlags) apply(o *cluster.Options, tell func(format string, args ..
 		stage, _ := a.authorizer(mode)
 		o.Authorizers = append(o.Authorizers, stage)
 	}
-	for _, stage := range cluster.OptionalAdmission() {
+	for _, stage := range admissionconfig.Optional() {
 		if slices.Contains(a.plugged, stage.Name) {
 			o.Admission = append(o.Admission, stage)
 		}
 	}
+	o.Admission = a.configured.Apply(o.Admission)
 	known := cluster.StageNames(o.Admission)
 	for _, name := range a.unplugged {
 		if slices.Contains(known, name) {

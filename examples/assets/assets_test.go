@@ -273,18 +273,21 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+const admissionConfiguration = `{"apiVersion":"apiserver.config.k8s.io/v1","kind":"AdmissionConfiguration","plugins":[
+	{"name":"PodNodeSelector","configuration":{"podNodeSelectorPluginConfig":{"clusterDefaultNodeSelector":"pool=blue"}}}]}`
+
 // TestABAC: a policy file decides, and plugins that are off by default can be added.
 func TestABAC(t *testing.T) {
 	env := &envtest.Environment{}
 	policies := file(t, "policies", `{"user":"reader","namespace":"default","readonly":true}`+"\n"+
 		`{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"reader","nonResourcePath":"/api*","readonly":true}}`)
 	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "ABAC").Set("authorization-policy-file", policies).
-		Set("enable-admission-plugins", "AlwaysPullImages")
+		Set("enable-admission-plugins", "AlwaysPullImages", "PodNodeSelector").Set("admission-control-config-file", file(t, "admission.yaml", admissionConfiguration))
 	config := begin(t, installed(t), env)
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "web", ImagePullPolicy: corev1.PullNever}}}}
 	pod.Namespace, pod.Name = "default", "p"
-	if err := clientOf(t, config).Create(t.Context(), pod); err != nil || pod.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways {
-		t.Errorf("%v, %v", pod.Spec.Containers, err)
+	if err := clientOf(t, config).Create(t.Context(), pod); err != nil || pod.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways || pod.Spec.NodeSelector["pool"] != "blue" {
+		t.Errorf("%v, %v", pod.Spec, err)
 	}
 	config.Impersonate.UserName = "reader"
 	as := clientOf(t, config)
@@ -333,6 +336,7 @@ func TestStartsThatFail(t *testing.T) {
 		"a bad mode":                 {apiServerName, append(good, "--authorization-mode=AABC"), []string{"--authorization-mode", "AABC", "choose"}},
 		"ABAC without policies":      {apiServerName, append(good, "--authorization-mode=ABAC"), []string{"--authorization-mode ABAC", "--authorization-policy-file"}},
 		"policies without ABAC":      {apiServerName, append(good, "--authorization-policy-file="+text), []string{"--authorization-mode ABAC", "--authorization-policy-file"}},
+		"a bad configuration":        {apiServerName, append(good, "--admission-control-config-file="+text), []string{"--admission-control-config-file: " + text}},
 		"bad policies":               {apiServerName, append(good, "--authorization-mode=ABAC", "--authorization-policy-file="+text), []string{"error reading policy file " + text + ", line 1: no certificate"}},
 		"a bad network":              {apiServerName, append(good, "--service-cluster-ip-range=10.0.0.0"), []string{"--service-cluster-ip-range"}},
 		"a bad number":               {apiServerName, append(good, "--secure-port=x"), []string{"--secure-port", "invalid"}},

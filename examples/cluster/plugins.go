@@ -9,12 +9,18 @@ import (
 	"github.com/keelson-dev/keelson/admission/policy"
 	"github.com/keelson-dev/keelson/admission/webhook"
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/cluster/admissionconfig"
 )
 
-// plugins says which admission plugins run.
-type plugins struct{ on, off []string }
+// plugins says which admission plugins run, and how.
+type plugins struct {
+	on, off []string
+	file    string
+	config  *admissionconfig.Config // what the file says
+}
 
 func (p *plugins) define(f *flag.FlagSet) {
+	f.StringVar(&p.file, "admission-control-config-file", "", "")
 	f.Func("enable-admission-plugins", "", func(list string) error { return pick(&p.on, list) })
 	f.Func("disable-admission-plugins", "", func(list string) error { return pick(&p.off, list) })
 }
@@ -25,7 +31,7 @@ func usualPlugins() []string {
 }
 
 // morePlugins are the names of those that run only if asked for.
-func morePlugins() []string { return cluster.StageNames(cluster.OptionalAdmission()) }
+func morePlugins() []string { return cluster.StageNames(admissionconfig.Optional()) }
 
 // pick adds the plugins of a list.
 func pick(to *[]string, list string) error {
@@ -44,15 +50,23 @@ func (p *plugins) check() error {
 			return fmt.Errorf("--enable-admission-plugins and --disable-admission-plugins both name %s", name)
 		}
 	}
+	if p.file == "" {
+		return nil
+	}
+	var err error
+	if p.config, err = admissionconfig.Open(p.file); err != nil {
+		return fmt.Errorf("--admission-control-config-file: %w", err)
+	}
 	return nil
 }
 
-// apply adds the plugins that were asked for, and leaves out others.
+// apply adds the plugins that were asked for, configures them, and leaves out others.
 func (p *plugins) apply(o *cluster.Options) {
-	for _, stage := range cluster.OptionalAdmission() {
+	for _, stage := range admissionconfig.Optional() {
 		if slices.Contains(p.on, stage.Name) {
 			o.Admission = append(o.Admission, stage)
 		}
 	}
+	o.Admission = p.config.Apply(o.Admission)
 	o.Disable = append(o.Disable, p.off...)
 }

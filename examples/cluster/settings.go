@@ -94,6 +94,8 @@ Flags:
   --enable-admission-plugins LIST
                         add some that are off by default:
                         %s
+  --admission-control-config-file FILE
+                        how plugins are to work, an AdmissionConfiguration, as kube-apiserver's flag
   --audit-log FILE      who did what, a JSON document per line; "" writes none (default DIR/audit.log)
   --audit-log-maxage DAYS, --audit-log-maxbackup N, --audit-log-maxsize MIB
                         how long and how many old files of it are kept, and how large one grows; 0 is no limit

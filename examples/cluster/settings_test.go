@@ -60,10 +60,11 @@ func TestFlags(t *testing.T) {
 // TestBadFlags: each error names the flag and what to write instead.
 func TestBadFlags(t *testing.T) {
 	for args, want := range map[string][]string{
-		"--color":                          {"-color", "--help lists the flags"},
-		"--nodes many":                     {"-nodes", "many"},
-		"--disable-admission-plugins Node": {"-disable-admission-plugins", `"Node" is not known`, "NodeRestriction"},
-		"--enable-admission-plugins X":     {"-enable-admission-plugins", `"X" is not known`, "AlwaysPullImages"},
+		"--color":                               {"-color", "--help lists the flags"},
+		"--nodes many":                          {"-nodes", "many"},
+		"--disable-admission-plugins Node":      {"-disable-admission-plugins", `"Node" is not known`, "NodeRestriction"},
+		"--admission-control-config-file /none": {"--admission-control-config-file", "/none", "no such file"},
+		"--enable-admission-plugins X":          {"-enable-admission-plugins", `"X" is not known`, "AlwaysPullImages"},
 		"--enable-admission-plugins AlwaysDeny --disable-admission-plugins AlwaysDeny": {"both name AlwaysDeny"},
 		"--nodes -1":                          {"--nodes -1", "from 0 to 5000"},
 		"--tls-cert-file a":                   {"--tls-cert-file and --tls-private-key-file"},

@@ -304,7 +304,7 @@ func limits() map[string]int {
 		"cri/streams":                    24, // SPDY and WebSocket
 		"events":                         90,
 		"examples":                       436, // of examples/cluster, one for what a log file may grow to
-		"examples/assets":                546, // rules for definitions, CEL, as in examples/cluster
+		"examples/assets":                547, // rules for definitions, CEL, as in examples/cluster
 		"examples/controller":            640, // controller-runtime
 		"informer":                       80,
 		"informer/clientgo":              125, // the caches of client-go
@@ -373,6 +373,9 @@ func limits() map[string]int {
 
 		// The types of metrics and of kubelets' summaries.
 		"cluster/resourcemetrics": 284,
+
+		// A cache of rate limiters.
+		"cluster/admissionconfig": 283,
 
 		// The types of APIServices, and client-go's headers for proxies.
 		"cluster/aggregation": 287,
