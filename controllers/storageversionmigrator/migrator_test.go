@@ -41,12 +41,26 @@ type bench struct {
 	mu         sync.Mutex
 	definition map[string]any // nil if there is none
 	applied    []string       // to its status
+	down       int            // the number, from 1, of the request for definitions that fails
+}
+
+// fails counts the requests for definitions down.
+func (b *bench) fails() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down--; b.down == 0 {
+		return trial.ErrDown
+	}
+	return nil
 }
 
 // Get implements client.Getter.
 func (b *bench) Get(ctx context.Context, t client.Target) (runtime.Object, error) {
 	if t.Resource.Resource != "customresourcedefinitions" {
 		return b.API.Get(ctx, t)
+	}
+	if err := b.fails(); err != nil {
+		return nil, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,6 +74,9 @@ func (b *bench) Get(ctx context.Context, t client.Target) (runtime.Object, error
 func (b *bench) Patch(ctx context.Context, t client.Target, p client.Patch, o metav1.PatchOptions) (runtime.Object, error) {
 	if t.Resource.Resource != "customresourcedefinitions" {
 		return b.API.Patch(ctx, t, p, o)
+	}
+	if err := b.fails(); err != nil {
+		return nil, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +96,9 @@ func (b *bench) Patch(ctx context.Context, t client.Target, p client.Patch, o me
 	if o.FieldManager != "migration-runner-controller" || !*o.Force || t.Subresource != "status" {
 		b.Errorf("applied by %s to %s", o.FieldManager, t.Subresource)
 	}
-	b.definition["status"] = map[string]any{"conditions": []any{map[string]any{"type": c.Type, "observedGeneration": c.ObservedGeneration}}}
+	b.definition["status"] = map[string]any{"conditions": []any{
+		map[string]any{"type": "Established", "observedGeneration": int64(4)}, map[string]any{"type": c.Type, "observedGeneration": c.ObservedGeneration},
+	}}
 	return &unstructured.Unstructured{}, nil
 }
 
