@@ -252,6 +252,7 @@ func TestRequests(t *testing.T) {
 		"resize at the end": {admissiontest.Update(t, ending, large, admissiontest.Subresource("resize")), false},
 		"claim":             {admissiontest.Create(t, claim(amounts("storage", "2"))), true},
 		"status of a claim": {admissiontest.Update(t, claim(nil), claim(nil), admissiontest.Subresource("status")), false},
+		"resize of a claim": {admissiontest.Update(t, claim(nil), claim(amounts("storage", "2")), admissiontest.Subresource("resize")), false},
 		"ending claim":      {admissiontest.Update(t, endingClaim, claim(amounts("storage", "2"))), false},
 		"another kind":      {admissiontest.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}), false},
 	} {
@@ -267,6 +268,8 @@ func TestRequests(t *testing.T) {
 	}
 	resized := admissiontest.Update(t, pod(), pod(container("c", nil, nil)), admissiontest.Subresource("resize"))
 	admissiontest.Admits(t, p, resized, noted(pod(container("c", corev1.ResourceList{}, amounts("cpu", "1"))), "LimitRanger plugin set: cpu limit for container c"))
+	bare := pod(container("c", nil, nil))
+	admissiontest.Admits(t, p, admissiontest.Update(t, bare, bare, admissiontest.Subresource("status")), bare)
 	other := func(r *admission.Request) { r.Object = &corev1.Node{} }
 	for _, of := range []admissiontest.Object{large, claim(nil)} {
 		r := admissiontest.Create(t, of, other)

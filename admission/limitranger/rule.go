@@ -77,9 +77,9 @@ func (r rule) withinRatio(of *corev1.ResourceRequirements) error {
 	u := r.usage(of)
 	most := fmt.Sprintf("%s max limit to request ratio per %s is %s", r.name, r.item.Type, r.bound.String())
 	switch {
-	case !u.hasRequest || u.requestUnits == 0:
+	case u.requestUnits == 0:
 		return fmt.Errorf("%s, but no request is specified or request is 0", most)
-	case !u.hasLimit || u.limitUnits == 0:
+	case u.limitUnits == 0:
 		return fmt.Errorf("%s, but no limit is specified or limit is 0", most)
 	}
 	ratio := float64(u.limitUnits) / float64(u.requestUnits)

@@ -40,9 +40,10 @@ func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
 		return nil
 	}
 	before, now := old.Spec.Resources.Requests[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	switch {
-	case now.Cmp(before) <= 0:
+	if now.Cmp(before) <= 0 {
 		return nil
+	}
+	switch {
 	case old.Status.Phase != corev1.ClaimBound:
 		return admission.Forbidden(r, "Only bound persistent volume claims can be expanded")
 	case !p.expands(claim, old):
@@ -54,10 +55,10 @@ func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
 // expands reports whether a claim has kept its class, which allows volumes to grow.
 func (p *Plugin) expands(claim, old *corev1.PersistentVolumeClaim) bool {
 	name := classOf(claim)
-	if name == "" || name != classOf(old) {
+	if name != classOf(old) {
 		return false
 	}
-	class, ok := p.classes.Get("", name)
+	class, ok := p.classes.Get("", name) // none is named ""
 	return ok && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
 }
 

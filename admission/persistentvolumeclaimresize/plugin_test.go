@@ -20,7 +20,10 @@ type classes map[string]*bool
 
 func (c classes) Get(_, name string) (*storagev1.StorageClass, bool) {
 	grow, ok := c[name]
-	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, AllowVolumeExpansion: grow}, ok
+	if !ok {
+		return nil, false
+	}
+	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, AllowVolumeExpansion: grow}, true
 }
 
 func claim(size, class string, phase corev1.PersistentVolumeClaimPhase) *corev1.PersistentVolumeClaim {
@@ -75,6 +78,13 @@ func TestResize(t *testing.T) {
 	admissiontest.Admits(t, p, status, claim("2Gi", "fixed", bound))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	admissiontest.Admits(t, p, admissiontest.Update(t, pod, pod), pod)
+	for _, r := range []*admission.Request{
+		{Operation: admission.Update, Object: pod, OldObject: claim("1Gi", "fixed", bound)}, {Operation: admission.Update, Object: claim("2Gi", "fixed", bound), OldObject: pod},
+	} {
+		if err := p.Validate(t.Context(), r); err != nil {
+			t.Errorf("%T to %T: %v", r.OldObject, r.Object, err)
+		}
+	}
 	if p.Handles(admission.Create) || p.Handles(admission.Delete) || p.Handles(admission.Connect) {
 		t.Error("it is for updates only")
 	}

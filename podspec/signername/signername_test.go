@@ -27,6 +27,7 @@ func TestValidate(t *testing.T) {
 		"example.com/a/b":              {`s: Invalid value: "example.com/a/b": must be a fully qualified domain and path of the form 'example.com/signer-name'`},
 		"com/a":                        {`s: Invalid value: "com": should be a domain with at least two segments separated by dots`},
 		"Example.COM/a":                {`s: Invalid value: "Example.COM": validating label "Example": ` + label},
+		"example.COM/a":                {`s: Invalid value: "example.COM": validating label "COM": ` + label},
 		"example.com/A.B":              {`s: Invalid value: "A.B": validating label "A": ` + subdomain},
 		"a." + domain + "/a":           {"s: Too long: may not be more than 253 bytes"},
 		domain + "/" + path + ".c.c":   {"s: Too long: may not be more than 571 bytes"},

@@ -23,7 +23,7 @@ import (
 func sample() *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "n", Labels: map[string]string{"x": "y"}},
-		Data:       map[string]string{"k": "<v>&"}, BinaryData: map[string][]byte{"b": {0, 1}, "empty": {}},
+		Data:       map[string]string{"k": "<v>&", "and": "&", "less": "<", "more": ">"}, BinaryData: map[string][]byte{"b": {0, 1}, "empty": {}},
 	}
 }
 

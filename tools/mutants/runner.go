@@ -104,7 +104,7 @@ func (r *runner) plan(patterns []string) ([]job, error) {
 		t := &tried{path: strings.TrimPrefix(name, module)}
 		r.outcomes = append(r.outcomes, t)
 		s := r.settings[t.path]
-		if t.leftOut = s.leftOut; t.leftOut == "" && strings.HasSuffix(path.Base(name), "test") {
+		if t.leftOut = s.leftOut; t.leftOut == "" && path.Base(name) == path.Base(path.Dir(name))+"test" {
 			t.leftOut = "a kit for tests, which has broken implementations to find"
 		}
 		if t.leftOut != "" {

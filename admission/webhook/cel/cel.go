@@ -126,7 +126,7 @@ func described(r *admissionv1.AdmissionRequest) (*admission.VersionedAttributes,
 	}
 	who := &user.DefaultInfo{Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups, Extra: extra}
 	record := admission.NewAttributesRecord(object, old, kind, r.Namespace, r.Name, schema.GroupVersionResource(r.Resource), r.SubResource,
-		admission.Operation(r.Operation), r.Options.Object, r.DryRun != nil && *r.DryRun, who)
+		admission.Operation(r.Operation), r.Options.Object, false, who) // expressions see request.dryRun instead
 	return &admission.VersionedAttributes{Attributes: record, VersionedKind: kind, VersionedObject: admission.NewLazyObject(object), VersionedOldObject: admission.NewLazyObject(old)}, &bare, nil
 }
 

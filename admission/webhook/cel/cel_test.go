@@ -2,6 +2,7 @@ package cel_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -73,10 +74,11 @@ func TestCompile(t *testing.T) {
 // The variable authorizer asks with the user's name, groups and extra attributes, or as a service account.
 func TestAuthorizer(t *testing.T) {
 	var asked []authz.Attributes
+	var failure error
 	verdict := authz.Allow
 	c := cel.New(cel.Options{Authorizer: authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, error) {
 		asked = append(asked, a)
-		return authz.Decision{Verdict: verdict, Reason: "because"}, nil
+		return authz.Decision{Verdict: verdict, Reason: "because"}, failure
 	})})
 	evaluate := func(expression string) bool {
 		t.Helper()
@@ -109,6 +111,12 @@ func TestAuthorizer(t *testing.T) {
 			t.Errorf("verdict %d allows", verdict)
 		}
 	}
+	failure = errors.New("down")
+	for _, verdict = range []authz.Verdict{authz.Allow, authz.Deny, authz.NoOpinion} {
+		if !evaluate("authorizer.path('/').check('get').errored() && authorizer.path('/').check('get').error() == 'down'") {
+			t.Errorf("verdict %d hides the error", verdict)
+		}
+	}
 }
 
 func TestCheck(t *testing.T) {
@@ -138,4 +146,37 @@ func BenchmarkConditions(b *testing.B) {
 			b.Fatal(ok, err)
 		}
 	}
+}
+
+// What is not in a request is null, and an object that cannot be decoded is an error, as are names that nobody can ask for.
+func TestRequests(t *testing.T) {
+	c := cel.New(cel.Options{})
+	for name, tt := range map[string]struct {
+		change     func(*admissionv1.AdmissionRequest)
+		expression string
+		failed     string
+	}{
+		"no object":          {func(r *admissionv1.AdmissionRequest) { r.Object.Object = nil }, "object == null && oldObject.data.a == 'old'", ""},
+		"no old object":      {func(r *admissionv1.AdmissionRequest) { r.OldObject.Object = nil }, "oldObject == null && object.data.a == 'new'", ""},
+		"no dry run":         {func(r *admissionv1.AdmissionRequest) { r.DryRun = nil }, "!has(request.dryRun)", ""},
+		"not a dry run":      {func(r *admissionv1.AdmissionRequest) { r.DryRun = new(false) }, "!request.dryRun", ""},
+		"broken":             {func(r *admissionv1.AdmissionRequest) { r.Object.Object = &broken{} }, "true", "unrecognized type"},
+		"broken before":      {func(r *admissionv1.AdmissionRequest) { r.OldObject.Object = &broken{} }, "true", "unrecognized type"},
+		"an ambiguous check": {func(*admissionv1.AdmissionRequest) {}, "authorizer.path('').check('get').allowed()", "path must not be empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := review()
+			tt.change(r)
+			ok, err := c.Compile(conditions(tt.expression))(t.Context(), r)
+			if ok != (tt.failed == "") || (err == nil) != (tt.failed == "") || err != nil && !strings.Contains(err.Error(), tt.failed) {
+				t.Errorf("%t, %v", ok, err)
+			}
+		})
+	}
+}
+
+// broken cannot be turned into JSON.
+type broken struct {
+	corev1.ConfigMap
+	Channel chan int `json:"channel"`
 }

@@ -77,3 +77,21 @@ func TestIsZero(t *testing.T) {
 		}
 	}
 }
+
+func TestDeprecatedNodeLabel(t *testing.T) {
+	for key, want := range map[string]string{
+		"beta.kubernetes.io/arch":                       `deprecated since v1.14; use "kubernetes.io/arch" instead`,
+		"beta.kubernetes.io/os":                         `deprecated since v1.14; use "kubernetes.io/os" instead`,
+		"failure-domain.beta.kubernetes.io/region":      `deprecated since v1.17; use "topology.kubernetes.io/region" instead`,
+		"failure-domain.beta.kubernetes.io/zone":        `deprecated since v1.17; use "topology.kubernetes.io/zone" instead`,
+		"beta.kubernetes.io/instance-type":              `deprecated since v1.17; use "node.kubernetes.io/instance-type" instead`,
+		"scheduler.alpha.kubernetes.io/preferAvoidPods": "deprecated since v1.22; use Taints and Tolerations instead",
+		"app.kubernetes.io/created-by":                  "deprecated since v1.9",
+		"node-role.kubernetes.io/master":                `use "node-role.kubernetes.io/control-plane" instead`,
+		"kubernetes.io/arch":                            "",
+	} {
+		if text, deprecated := check.DeprecatedNodeLabel(key); text != want || deprecated != (want != "") {
+			t.Errorf("%s: %q, %t", key, text, deprecated)
+		}
+	}
+}
