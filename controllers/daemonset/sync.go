@@ -50,7 +50,7 @@ func (c *Controller) sync(ctx context.Context, set *appsv1.DaemonSet) (controlle
 	if err := c.updateStatus(ctx, set, counts, wait == 0); failure == nil {
 		failure = err
 	}
-	if set.Spec.MinReadySeconds > 0 && counts.NumberReady != counts.NumberAvailable {
+	if counts.NumberReady != counts.NumberAvailable {
 		retry = soonest(retry, time.Duration(set.Spec.MinReadySeconds)*time.Second)
 	}
 	return controllers.Result{RequeueAfter: retry}, failure

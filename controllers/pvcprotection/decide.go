@@ -11,7 +11,7 @@ import (
 // claim is being deleted. An ephemeral volume's claim is not held by a pod that its kubelet is done with: both may wait
 // for each other otherwise.
 func holds(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
-	shut := pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
+	shut := pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0 // it is set by the deletion
 	return pod.Spec.NodeName != "" && has(pod, claim, !shut)
 }
 

@@ -227,6 +227,10 @@ func TestEphemeral(t *testing.T) {
 		b.add(of)
 		b.delete(claimAt("q-data"))
 		b.want("q-data", protected)
+		if err := b.api.Others.Delete(b.Context(), podAt("q"), *metav1.NewDeleteOptions(30)); err != nil {
+			b.Fatal(err)
+		}
+		b.want("q-data", protected) // its containers have time to end
 		b.delete(podAt("q"))
 		b.want("q-data", "gone")
 

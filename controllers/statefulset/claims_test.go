@@ -3,6 +3,7 @@ package statefulset_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,6 +215,24 @@ func TestRefusedOwners(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRefusedClaimsOfAdopted: that a pod that is adopted cannot be given its claims is reported.
+func TestRefusedClaimsOfAdopted(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.node()
+		create(b, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "ns", Labels: app()}})
+		b.after(time.Minute)
+		b.api.Inject(faults.Fault{Verb: faults.Create, Resource: "persistentvolumeclaims", Err: errors.New("quota"), Times: -1})
+		create(b, web(1, withClaims("data")))
+		b.after(time.Second)
+		told := b.events.Take()
+		if !slices.ContainsFunc(told, func(e string) bool {
+			return strings.HasPrefix(e, "Warning FailedUpdate Update Pod web-0 in StatefulSet web failed error: ") && strings.HasSuffix(e, "quota")
+		}) {
+			t.Errorf("events %q", told)
+		}
+	})
 }
 
 // TestAdoptedWithoutClaims: the volumes of a pod cannot change, so that adopting one without the claims is reported.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/api/batch/v1beta1"
@@ -93,6 +94,36 @@ func TestJobDefaults(t *testing.T) {
 		if *j.Spec.CompletionMode != batchv1.NonIndexedCompletion || *j.Spec.Suspend || *j.Spec.ManualSelector ||
 			j.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyAlways {
 			t.Errorf("%s: %+v", name, j.Spec)
+		}
+	}
+}
+
+// TestJobLabels: a job without labels gets those of its pods.
+func TestJobLabels(t *testing.T) {
+	for name, c := range map[string]struct{ has, want string }{"none": {"", "pods"}, "its own": {"own", "own"}} {
+		j := &batchv1.Job{}
+		j.Spec.Template.Labels = map[string]string{"l": "pods"}
+		if c.has != "" {
+			j.Labels = map[string]string{"l": c.has}
+		}
+		jobs(t).Rules.Default(j)
+		if j.Labels["l"] != c.want {
+			t.Errorf("%s: %v", name, j.Labels)
+		}
+	}
+}
+
+// TestPhase: what tables show of a job.
+func TestPhase(t *testing.T) {
+	for want, list := range map[string][]batchv1.JobConditionType{
+		"Running": nil, "Complete": {succeeding, complete}, "Failed": {failing, failed}, "Suspended": {suspended}, "FailureTarget": {failing},
+		"SuccessCriteriaMet": {succeeding},
+	} {
+		j := newJob()
+		jobs(t).Rules.Default(j)
+		j.Status.Conditions = conditions(list...)
+		if got := jobs(t).Columns.Cells(j, time.Now())[1]; got != want {
+			t.Errorf("%v is shown as %v, want %s", list, got, want)
 		}
 	}
 }

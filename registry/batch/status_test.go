@@ -126,6 +126,10 @@ func TestStatusEnds(t *testing.T) {
 	registrytest.Update(t, jobs(t), "status", empty, []change{{Name: "done before it starts", To: func(j *batchv1.Job) {
 		j.Status.Conditions, j.Status.CompletionTime = conditions(succeeding, complete), at(1)
 	}}})
+	empty.Spec.Suspend = new(false)
+	registrytest.Update(t, jobs(t), "status", empty, []change{{Name: "done before it starts, though it could", To: func(j *batchv1.Job) {
+		j.Status.Conditions, j.Status.CompletionTime = conditions(succeeding, complete), at(1)
+	}, Refused: []string{"status.startTime: Required value: startTime is required for finished job"}}})
 	policy := indexed(started(t))
 	policy.Spec.SuccessPolicy = &batchv1.SuccessPolicy{}
 	policy.Status.Conditions, policy.Status.CompletionTime = conditions(complete), at(100)
@@ -198,6 +202,17 @@ func TestStatusTransitions(t *testing.T) {
 			"status.conditions: Invalid value: cannot disable the terminal Complete=True condition"}},
 		{Name: "no success", To: func(j *batchv1.Job) { j.Status.Conditions = conditions(complete) }, Refused: []string{
 			"status.conditions: Invalid value: cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
+			"status.conditions: Invalid value: cannot disable the SuccessCriteriaMet=True condition"}},
+	})
+	done.Spec.Suspend = new(true)
+	registrytest.Update(t, jobs(t), "status", done, []change{
+		{Name: "starts after its end", To: func(j *batchv1.Job) { j.Status.StartTime = at(300) }, Refused: []string{
+			"status.completionTime: Invalid value: \"1970-01-01T00:03:20Z\": must be equal to or after `startTime`"}},
+	})
+	promising := started(t)
+	promising.Status.Conditions = conditions(succeeding)
+	registrytest.Update(t, jobs(t), "status", promising, []change{
+		{Name: "no success", To: func(j *batchv1.Job) { j.Status.Conditions = nil }, Refused: []string{
 			"status.conditions: Invalid value: cannot disable the SuccessCriteriaMet=True condition"}},
 	})
 	lost := started(t)

@@ -185,6 +185,14 @@ func TestFailurePolicy(t *testing.T) {
 			codes("In", new("i"), 1)(j)
 			j.Spec.Template.Spec.InitContainers = []corev1.Container{{Name: "i", Image: "x"}}
 		}},
+		{Name: "most rules", To: func(j *batchv1.Job) {
+			codes("In", nil, 1)(j)
+			j.Spec.PodFailurePolicy.Rules = slices.Repeat(j.Spec.PodFailurePolicy.Rules, 20)
+		}},
+		{Name: "too many rules", To: func(j *batchv1.Job) {
+			codes("In", nil, 1)(j)
+			j.Spec.PodFailurePolicy.Rules = slices.Repeat(j.Spec.PodFailurePolicy.Rules, 21)
+		}, Refused: []string{"spec.podFailurePolicy.rules: Too many: 21: must have at most 20 items"}},
 		{Name: "no codes", To: codes("In", nil), Refused: []string{rule + ".onExitCodes.values: Invalid value: null: at least one value is required"}},
 		{Name: "too many codes", To: codes("In", nil, many...), Refused: []string{rule + ".onExitCodes.values: Too many: 256: must have at most 255 items"}},
 		{Name: "no operator", To: codes("", nil, 1), Refused: []string{rule + `.onExitCodes.operator: Required value: valid values: ["In" "NotIn"]`}},

@@ -158,6 +158,49 @@ func (l late) Create(ctx context.Context, t client.Target, obj runtime.Object, o
 	return got, err
 }
 
+// TestDeletedLater: a service is enqueued when the deletion is seen that it waits for.
+func TestDeletedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := controllerstest.Start(t, controllerstest.Options{})
+		source := controllerstest.Source[*discoveryv1.EndpointSlice](api, discoveryv1.SchemeGroupVersion.WithResource("endpointslices"))
+		in := informer.New(source, informer.Options{})
+		all := endpointslices.New(in, api, "us")
+		var q trial.Queue
+		all.Watch(&q, time.Second)
+		controllerstest.Go(t, in)
+		key := controllers.Key{Namespace: "ns", Name: "web"}
+		if err := all.Create(t.Context(), &discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-1", Labels: map[string]string{
+				discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: "us",
+			}},
+			AddressType: discoveryv1.AddressTypeIPv4,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		existing, current := all.Of(key)
+		if len(existing) != 1 || !current {
+			t.Fatalf("%d, %t", len(existing), current)
+		}
+		source.Hold()
+		if err := all.Delete(t.Context(), existing[0]); err != nil {
+			t.Fatal(err)
+		}
+		if _, current := all.Of(key); current {
+			t.Error("the deletion is not waited for")
+		}
+		q.Take()
+		source.Resume()
+		synctest.Wait()
+		if got := q.Take(); got != "ns/web" {
+			t.Errorf("enqueued %q", got)
+		}
+		if existing, current := all.Of(key); len(existing) != 0 || !current {
+			t.Errorf("%d, %t", len(existing), current)
+		}
+	})
+}
+
 // TestDeletedBeforeTheAnswer: a slice that somebody deletes at once is not waited for.
 func TestDeletedBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
