@@ -218,8 +218,7 @@ func (c *Controller) judge(ctx context.Context, crd *apiextensionsv1.CustomResou
 func (c *Controller) unjudged(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	last, ok := c.judged[crd.UID]
-	return !ok || last < crd.Generation
+	return c.judged[crd.UID] < crd.Generation
 }
 
 // serve has a definition served that should be, and withdraws others.

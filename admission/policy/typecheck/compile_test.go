@@ -89,3 +89,16 @@ func TestCompile(t *testing.T) {
 		}
 	}
 }
+
+// TestStored: what the library has learned with this version is for expressions that are stored.
+func TestStored(t *testing.T) {
+	c := typecheck.NewCompiler()
+	for _, composed := range []bool{false, true} {
+		for stored, want := range map[bool]string{false: "undeclared reference to 'includes'", true: ""} {
+			err := c.Policy(composed)(typecheck.Expression{Text: "[1].includes(1)", Use: typecheck.Validation, Stored: stored})
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("composed %t, stored %t: %v", composed, stored, err)
+			}
+		}
+	}
+}

@@ -137,6 +137,21 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// What the library has learned with this version is for expressions that are stored, which a newer server may have let in.
+func TestCheckStored(t *testing.T) {
+	const expression = "[1].includes(1)"
+	c := cel.New(cel.Options{})
+	if err := c.Check(expression, false); err == nil || !strings.Contains(err.Error(), "undeclared reference to 'includes'") {
+		t.Errorf("new: %v", err)
+	}
+	if err := c.Check(expression, true); err != nil {
+		t.Errorf("stored: %v", err)
+	}
+	if ok, err := c.Compile(conditions(expression))(t.Context(), review()); !ok || err != nil {
+		t.Errorf("evaluated: %t, %v", ok, err)
+	}
+}
+
 func BenchmarkConditions(b *testing.B) {
 	evaluate := cel.New(cel.Options{}).Compile(conditions("object.data.a == 'new'", "request.userInfo.username.startsWith('a')", "!has(object.metadata.labels) || !('x' in object.metadata.labels)"))
 	r := review()
