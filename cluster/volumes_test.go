@@ -108,7 +108,6 @@ func TestVolumes(t *testing.T) {
 		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
 		}}}
-		// Its kubelet rejects it, since kubelets here mount no such volumes. It has the claim all the same.
 		_, err = w.pods.Create(w.ctx, pod, metav1.CreateOptions{})
 		w.check(err)
 		time.Sleep(10 * time.Second)
@@ -116,7 +115,7 @@ func TestVolumes(t *testing.T) {
 		w.check(w.cs.CoreV1().PersistentVolumes().Delete(w.ctx, "disk", metav1.DeleteOptions{}))
 		time.Sleep(time.Minute)
 		w.wantVolume("disk", "Bound")
-		w.wantClaim("data", "Bound unused=True") // as of before it was deleted: the pod has ended
+		w.wantClaim("data", "Bound unused=False")
 
 		w.check(w.pods.Delete(w.ctx, "user", metav1.DeleteOptions{}))
 		time.Sleep(time.Minute)
