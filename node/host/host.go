@@ -34,6 +34,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/stats/activity"
 	"github.com/keelson-dev/keelson/kubelet/volume"
 	"github.com/keelson-dev/keelson/kubelet/volume/claims"
+	"github.com/keelson-dev/keelson/kubelet/volume/csi"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/node"
 	"github.com/keelson-dev/keelson/podspec"
@@ -200,9 +201,14 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 	}
 	cache := objects.New(h.parts.Client, h.parts.Watches, objects.Options{Changed: h.changed, Logger: log})
 	h.runs = append(h.runs, cache)
+	tokens := volume.TokensOf(h.parts.Client)
+	drivers, err := h.drivers(tokens)
+	if err != nil {
+		return kubelet.Host{}, err
+	}
 	files, err := volume.New(h.options.Dir, volume.Sources{
-		Objects: cache, Tokens: volume.TokensOf(h.parts.Client), Claims: claims.ReaderOf(h.parts.Client),
-		Trust: volume.TrustBundlesOf(h.parts.Client),
+		Objects: cache, Tokens: tokens, Trust: volume.TrustBundlesOf(h.parts.Client),
+		Claims: claims.ReaderOf(h.parts.Client), CSI: drivers,
 	}, volume.Options{
 		Allocatable: func() corev1.ResourceList { return r.Allocatable }, Logger: log,
 		RecursiveReadOnly: (&handlers{runtime: h.runtime}).recursiveReadOnly, NodeLabels: h.labels,
@@ -246,6 +252,18 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 		Logs:     messages{},
 		LogDir:   h.options.LogDir,
 	}, nil
+}
+
+// drivers are the node's CSI drivers.
+func (h *Host) drivers(tokens volume.Tokens) (*csi.Drivers, error) {
+	drivers, err := csi.New(h.options.Dir, h.parts.Name, csi.Sources{Client: h.parts.Client, Tokens: tokens}, csi.Options{
+		Sync: func(uid types.UID) { h.kubelet.Sync(uid) }, Recorder: h.parts.Recorder, Logger: h.options.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.runs = append(h.runs, drivers)
+	return drivers, nil
 }
 
 // security returns the pods' security policy on this machine, and the user ranges for pods.
