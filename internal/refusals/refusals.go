@@ -39,7 +39,7 @@ func List() []Refusal {
 			`condition PodScheduled=False Unschedulable: 0/1 nodes are available: pod requires persistentvolumeclaim "data", which this scheduler does not support.`},
 		{"ephemeral volumes", []string{"VolumeSource.Ephemeral"}, "scheduler",
 			`condition PodScheduled=False Unschedulable: 0/1 nodes are available: pod requires persistentvolumeclaim "p-scratch", which this scheduler does not support.`},
-		{"volumes of CSI and of servers other than NFS", servedVolumes(), "kubelet/volume",
+		{"volumes of servers other than NFS", servedVolumes(), "kubelet/volume",
 			`event FailedMount: MountVolume.SetUp failed for volume "v" : no volume plugin matched: iscsi volumes are not supported`},
 		{"projected certificates of pods", []string{"VolumeProjection.PodCertificate"}, "kubelet/volume",
 			`event FailedMount: MountVolume.SetUp failed for volume "v" : podCertificate projections are not supported`},
@@ -57,7 +57,7 @@ func List() []Refusal {
 // servedVolumes returns the volumes that something other than the node provides.
 func servedVolumes() []string {
 	var fields []string
-	for source := range strings.FieldsSeq(`AWSElasticBlockStore AzureDisk AzureFile CSI CephFS Cinder FC FlexVolume Flocker GCEPersistentDisk GitRepo
+	for source := range strings.FieldsSeq(`AWSElasticBlockStore AzureDisk AzureFile CephFS Cinder FC FlexVolume Flocker GCEPersistentDisk GitRepo
 		Glusterfs ISCSI PhotonPersistentDisk PortworxVolume Quobyte RBD ScaleIO StorageOS VsphereVolume`) {
 		fields = append(fields, "VolumeSource."+source)
 	}

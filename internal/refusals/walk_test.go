@@ -203,7 +203,7 @@ func walks() map[string]func(*asker) {
 				}},
 			}}}}
 		}),
-		"volumes of CSI and of servers other than NFS": asking(mounting(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{
+		"volumes of servers other than NFS": asking(mounting(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{
 			TargetPortal: "10.0.0.1", IQN: "iqn.2001-04.com.example:storage", Lun: 0,
 		}})),
 		"projected certificates of pods": asking(projecting(corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{
