@@ -7,6 +7,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/authz"
@@ -34,15 +35,17 @@ func DefaultAuthorizers() []AuthorizerStage {
 	return []AuthorizerStage{
 		Ready[authz.Authorizer](superuser.Name, superuser.New()),
 		{"node", func(p ServerParts) (authz.Authorizer, error) {
-			pods, err := registry.NewLive[*corev1.Pod](p.Registry, coreResource("pods"))
+			var err error
+			in := node.Sources{
+				Pods:                view[*corev1.Pod](p.Registry, coreResource("pods"), &err),
+				Volumes:             view[*corev1.PersistentVolume](p.Registry, coreResource("persistentvolumes"), &err),
+				Attachments:         view[*storagev1.VolumeAttachment](p.Registry, storagev1.Resource("volumeattachments"), &err),
+				CertificateRequests: view[*certificatesv1.PodCertificateRequest](p.Registry, certificatesv1.Resource("podcertificaterequests"), &err),
+			}
 			if err != nil {
 				return nil, err
 			}
-			requests, err := registry.NewLive[*certificatesv1.PodCertificateRequest](p.Registry, certificatesv1.Resource("podcertificaterequests"))
-			if err != nil {
-				return nil, err
-			}
-			return node.New(node.Sources{Pods: pods, CertificateRequests: requests}, rbac.Rules(bootstrap.NodeRules())), nil
+			return node.New(in, rbac.Rules(bootstrap.NodeRules())), nil
 		}},
 		{"rbac", func(p ServerParts) (authz.Authorizer, error) { return p.RBAC, nil }},
 	}

@@ -33,7 +33,8 @@
 // CustomResourceDefinitions and the kinds that they define. Kinds that come and go while a cluster runs are followed by
 // its garbage collector, its quotas and its deletion of namespaces. Package webhooks below has admission webhooks, as kinds
 // and plugins, package policies admission policies, and package aggregation lets other API servers serve versions of API
-// groups. Package resourcemetrics serves what nodes and pods use. Package admissionconfig configures plugins by upstream's files.
+// groups. Package resourcemetrics serves what nodes and pods use, package localvolumes provides for claims with
+// directories of nodes. Package admissionconfig configures plugins by upstream's files.
 //
 // # Virtual time
 //

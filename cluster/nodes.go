@@ -19,6 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/inmemory"
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/objects"
+	simulatedvolumes "github.com/keelson-dev/keelson/kubelet/volume/simulated"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/node"
 	"github.com/keelson-dev/keelson/registry"
@@ -39,11 +40,14 @@ type Node struct {
 	cluster *Cluster
 	runtime *simulated.Runtime
 	cidr    netip.Prefix
+	// volumes are those of a simulated node's pods. Like containers, they outlive its kubelet.
+	volumes *simulatedvolumes.Volumes
 	// services is nil for simulated nodes.
 	services *informer.Informer[*corev1.Service]
 
 	mu     sync.Mutex
 	server *inmemory.Server   // of the running kubelet; nil while none runs
+	latest latest             // of the kubelet
 	want   bool               // whether the kubelet should run
 	change chan struct{}      // closed when want changes
 	stop   context.CancelFunc // stops the running kubelet
@@ -123,7 +127,9 @@ func (c *Cluster) newNode(i int) *Node {
 	}
 	idle := make(chan struct{})
 	close(idle)
-	return &Node{name: name, cluster: c, runtime: simulated.New(o), cidr: cidr, want: true, change: make(chan struct{}), idle: idle}
+	n := &Node{name: name, cluster: c, runtime: simulated.New(o), cidr: cidr, want: true, change: make(chan struct{}), idle: idle}
+	n.volumes = n.newVolumes()
+	return n
 }
 
 // run runs the node's kubelet whenever it should run, until the context ends.
@@ -188,6 +194,7 @@ func (n *Node) kubelet(ctx context.Context) error {
 			return run(ctx, parts)
 		})).Run(ctx)
 	}
+	n.readWith(api, self)
 	o := n.options()
 	k, err := kubelet.New(kubelet.Sources{Pods: pods, Nodes: self}, api, n.runtime, recorder, o)
 	if err != nil {
@@ -222,6 +229,7 @@ func (n *Node) options() kubelet.Options {
 				{Type: corev1.NodeHostName, Address: n.name},
 			},
 		},
+		Host:   kubelet.Host{Volumes: n.volumes},
 		Logger: n.cluster.log,
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
 	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/cri/simulated"
+	"github.com/keelson-dev/keelson/kubelet/volume/claims"
 	"github.com/keelson-dev/keelson/node"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/allocation"
@@ -212,7 +213,10 @@ type Nodes struct {
 	// Runtime returns the options of a node's runtime, to make it fail, hang or be slow, and to script the logs and the
 	// answers of its containers; nil is the zero options.
 	Runtime func(node string) simulated.Options
-	// Run, if set, runs each node until its context ends, from the given parts, instead of the simulated ones; Runtime
-	// and Prepare are then not used. Packages below node run nodes with real containers.
+	// Mount, if set, is called for each volume that a pod on a simulated node is about to have; its error keeps the pod
+	// waiting. Nothing is mounted, but claims must be bound to volumes that the node reaches.
+	Mount func(ctx context.Context, node string, m claims.Mount) error
+	// Run, if set, runs each node until its context ends, from the given parts, instead of the simulated ones; Runtime,
+	// Mount and Prepare are then not used. Packages below node run nodes with real containers.
 	Run func(ctx context.Context, parts node.Parts) error
 }

@@ -7,7 +7,8 @@
 // ephemeral, garbagecollector, horizontalpodautoscaler, job, namespace, nodelifecycle, podcertificaterequestcleaner,
 // podgc, pvbinder, pvcprotection, pvprotection, replicaset, replicationcontroller, resourcequota, rootca,
 // serviceaccount, statefulset, storageversionmigrator, tainteviction, tokencleaner, ttl, ttlafterfinished,
-// vacprotection, validatingadmissionpolicystatus, volumeexpand.
+// vacprotection, validatingadmissionpolicystatus, volumeexpand. Upstream has no
+// localprovisioner, which makes volumes of directories.
 //
 // A controller is built from the informers it reads, a client for its writes and a recorder. Its handlers only enqueue
 // keys; Reconcile reads the current state each time. A Loop gives a controller its queue, its workers and its retries:

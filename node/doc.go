@@ -6,5 +6,6 @@
 //   - remote makes the Parts of a node of a cluster that is reached with a kubeconfig, where cluster.Nodes has those of a
 //     cluster in this process;
 //   - containerd is a containerd of one node, nodetools installs the programs that it takes, ociimage makes images where no
-//     registry is reachable; filelock keeps processes out of each other's directories.
+//     registry is reachable; filelock keeps processes out of each other's directories, and localvolumes
+//     has the directories of persistent volumes.
 package node

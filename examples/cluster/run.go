@@ -95,6 +95,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 		return err
 	}
 	o := s.options()
+	s.addVolumes(nodes, &o)
 	if err := s.aggregate(&o); err != nil {
 		return err
 	}

@@ -76,18 +76,19 @@ func siblings() map[string][]string {
 		"internal/upstream/controlplane": {everything}, // runs a cluster of other programs
 		"kubelet": {"authn", "authz", "client", "cri", "events", "informer", "lifecycle", "internal/apireference", "internal/boundedyaml", "internal/pause", "internal/upgrade",
 			"podspec/critical", "podspec/features", "podspec/origin", "podspec/qos", "podspec/restart"},
-		"lifecycle":       {},
-		"node":            {"authn", "authz", "client", "events", "informer", "kubelet/objects"},
-		"node/bundled":    {"cni/bridge", "cri", "cri/remote", "internal/pause", "kubelet", "kubelet/eviction", "kubelet/garbage", "kubelet/security", "lifecycle"},
-		"node/containerd": {"node/filelock", "internal/pause"},
-		"node/filelock":   {"internal/pause"},
-		"node/host":       {"client", "cri", "informer", "kubelet", "kubelet/", "lifecycle", "podspec", "podspec/origin"},
-		"node/internal":   {everything}, // a test kit, with a cluster
-		"node/nodetools":  {},
-		"node/ociimage":   {},
-		"node/remote":     {"authn/token", "authn/webhook", "authz/webhook", "client", "client/rest", "events/publish", "informer", "informer/wire", "kubelet/objects", "lifecycle"},
-		"pki":             {},
-		"podspec":         {},
+		"lifecycle":         {},
+		"node":              {"authn", "authz", "client", "events", "informer", "kubelet/objects"},
+		"node/bundled":      {"cni/bridge", "cri", "cri/remote", "internal/pause", "kubelet", "kubelet/eviction", "kubelet/garbage", "kubelet/security", "lifecycle"},
+		"node/containerd":   {"node/filelock", "internal/pause"},
+		"node/filelock":     {"internal/pause"},
+		"node/host":         {"client", "cri", "informer", "kubelet", "kubelet/", "lifecycle", "podspec", "podspec/origin"},
+		"node/internal":     {everything},       // a test kit, with a cluster
+		"node/localvolumes": {"kubelet/volume"}, // whose removal of directories stops at mounts
+		"node/nodetools":    {},
+		"node/ociimage":     {},
+		"node/remote":       {"authn/token", "authn/webhook", "authz/webhook", "client", "client/rest", "events/publish", "informer", "informer/wire", "kubelet/objects", "lifecycle"},
+		"pki":               {},
+		"podspec":           {},
 		"registry": {"authn", "authz", "informer", "podspec", "podspec/", "storage",
 			"authz/selector",                          // the review kinds read selectors as requests carry them
 			"authz/signer", "internal/signingrequest", // who may sign which requests for certificates
@@ -347,6 +348,7 @@ func limits() map[string]int {
 		"node/filelock":                  0,
 		"node/host":                      270,
 		"node/internal":                  560, // a test kit with clients
+		"node/localvolumes":              90,
 		"node/nodetools":                 0,
 		"node/ociimage":                  0,
 		"node/remote":                    120,

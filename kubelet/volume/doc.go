@@ -9,7 +9,7 @@
 // Package claims finds the persistent volumes behind claims. Those of the host, local directories and NFS exports are
 // mounted here, those of CSI drivers by a Plugin, which package csi has. A volume that was mounted stays with its pod whatever becomes of the
 // claim. All others are refused with ErrUnsupported: those of other servers, local devices, and block devices without a
-// file system unless the Plugin has them.
+// file system unless the Plugin has them. Package simulated has volumes in name, for simulated nodes.
 //
 // The layout below the directory is upstream's:
 //

@@ -87,7 +87,7 @@ func (v *Volumes) setUpPersistent(ctx context.Context, p *podState, m claims.Mou
 		return &SetUpError{Operation: "MountVolume.MountOptionSupport check failed", Err: errors.New("mount options are not supported for this volume type")}
 	}
 	if m.Exclusive() && v.usedElsewhere(m) {
-		return errors.New("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
+		return claims.ErrInUse
 	}
 	switch {
 	case source.HostPath != nil && !m.Block():

@@ -75,6 +75,9 @@ func (m Mount) Options() []string {
 	return m.Persistent.Spec.MountOptions
 }
 
+// ErrInUse means that another pod has a volume that only one may have at a time.
+var ErrInUse = errors.New("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
+
 // Exclusive reports whether only one pod may use the volume at a time.
 func (m Mount) Exclusive() bool {
 	return m.Persistent != nil && slices.Equal(m.Persistent.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod})
@@ -160,6 +163,12 @@ func checkMode(m Mount) error {
 		return fmt.Errorf("volume %s has volumeMode %s, but is specified in volumeDevices", m.Volume.Name, mode)
 	}
 	return nil
+}
+
+// Used reports whether containers of the pod mount a volume or have it as a device.
+func Used(pod *corev1.Pod, volume string) bool {
+	mounted, mapped := uses(pod, volume)
+	return mounted || mapped
 }
 
 // uses reports whether containers mount a volume, and whether they have it as a device.

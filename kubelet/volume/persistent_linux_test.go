@@ -1,0 +1,273 @@
+package volume_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/kubelet/volume"
+)
+
+// optionsAt returns the options of the only mount at a path.
+func optionsAt(t *testing.T, path string) string {
+	t.Helper()
+	list, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(path))
+	if err != nil || len(list) != 1 {
+		t.Fatalf("mounts at %s: %v, %v", path, list, err)
+	}
+	return list[0].Options
+}
+
+// TestLocal: a directory of the node is mounted for each pod, once whatever happens to the kubelet, and nothing in it
+// goes with the pods.
+func TestLocal(t *testing.T) {
+	needMounts(t)
+	source := t.TempDir()
+	write(t, "1", source, "file")
+	s := newServer()
+	s.bind(claimed("data", localSource(source)))
+	v, dir := node(t, s, volume.Options{})
+	first, second := named(pod(claimVolume("data", "data")), "a"), named(pod(claimVolume("data", "data")), "b")
+	second.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = true
+	var paths []string
+	for range 2 {
+		paths = nil
+		for _, p := range []*corev1.Pod{first, second} {
+			prepare(t, v, p)
+			prepare(t, v, p)
+			at := mounts(t, v, request(p))["/data"]
+			paths = append(paths, at.HostPath)
+			if at.ReadOnly != (p == second) || read(t, at.HostPath, "file") != "1" {
+				t.Errorf("%s has %+v", p.Name, at)
+			}
+		}
+		if on := mountsBelow(t, dir); !slices.Equal(on, paths) {
+			t.Fatalf("mounted: %v, want %v", on, paths)
+		}
+		v = reopen(t, dir, s, volume.Options{}) // the kubelet was killed
+	}
+	if want := filepath.Join(dir, "pods/uid-a/volumes/kubernetes.io~local-volume/pv-data"); paths[0] != want {
+		t.Errorf("mounted at %s, want %s", paths[0], want)
+	}
+	write(t, "2", paths[0], "file")
+	if err := os.WriteFile(filepath.Join(paths[1], "file"), nil, 0o600); !errors.Is(err, unix.EROFS) {
+		t.Errorf("writing to what is read-only: %v", err)
+	}
+	if err := v.Release(t.Context(), first.UID); err != nil {
+		t.Fatal(err)
+	}
+	if read(t, paths[1], "file") != "2" || len(mountsBelow(t, dir)) != 1 {
+		t.Errorf("the other pod's volume: %v", mountsBelow(t, dir))
+	}
+	release(t, v, dir, second.UID)
+	if read(t, source, "file") != "2" {
+		t.Error("the data went with the pods")
+	}
+}
+
+func TestLocalMountOptions(t *testing.T) {
+	needMounts(t)
+	for name, tt := range map[string]struct {
+		options  []string
+		has, err string
+	}{
+		"none":    {nil, "rw", ""},
+		"several": {[]string{"noexec", "nosuid,nodev", "rw"}, "noexec", ""},
+		"ro":      {[]string{"ro"}, "ro", ""},
+		"unknown": {[]string{"noexec", "hard"}, "", `MountVolume.SetUp failed for volume "pv-data" : mount option "hard" is not supported for local directories`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim, pv := claimed("data", localSource(t.TempDir()))
+			pv.Spec.MountOptions = tt.options
+			s := newServer(claim, pv)
+			v, dir := node(t, s, volume.Options{})
+			p := pod(claimVolume("data", "data"))
+			err := v.Prepare(t.Context(), p)
+			if err != nil || tt.err != "" {
+				if err == nil || err.Error() != tt.err {
+					t.Errorf("got %v, want %s", err, tt.err)
+				}
+			} else if got := optionsAt(t, v.Path(p, "data")); !slices.Contains(strings.Split(got, ","), tt.has) {
+				t.Errorf("mounted with %s, want %s", got, tt.has)
+			}
+			release(t, v, dir, p.UID)
+		})
+	}
+}
+
+// TestLocalGroup: a volume gets the group of the pod that mounts it first; others that share it do not change it.
+func TestLocalGroup(t *testing.T) {
+	needMounts(t)
+	if id(t, 3000) == 0 {
+		t.Skip("needs other groups than root's")
+	}
+	onRoot := corev1.FSGroupChangeOnRootMismatch
+	source := t.TempDir()
+	file := write(t, "1", source, "file")
+	s := newServer()
+	s.bind(claimed("data", localSource(source)))
+	v, dir := node(t, s, volume.Options{})
+	of := func(name string, group int64, policy *corev1.PodFSGroupChangePolicy) *corev1.Pod {
+		p := named(pod(claimVolume("data", "data")), name)
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group, FSGroupChangePolicy: policy}
+		return p
+	}
+	expect := func(what string, root, inside int) {
+		t.Helper()
+		_, r := owner(t, source)
+		if _, f := owner(t, file); r != root || f != inside {
+			t.Errorf("%s: the volume is of group %d, the file of %d; want %d and %d", what, r, f, root, inside)
+		}
+	}
+	first, second := of("a", 3000, nil), of("b", 4000, nil)
+	prepare(t, v, first)
+	expect("first", 3000, 3000)
+	if m := mode(t, source); m&os.ModeSetgid == 0 || m.Perm()&0o770 != 0o770 {
+		t.Errorf("the volume has mode %v", m)
+	}
+	prepare(t, v, second)
+	expect("shared", 3000, 3000)
+	for _, p := range []*corev1.Pod{first, second} {
+		if err := v.Release(t.Context(), p.UID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(file, -1, 5000); err != nil {
+		t.Fatal(err)
+	}
+	for i, tt := range []struct {
+		group        int64
+		policy       *corev1.PodFSGroupChangePolicy
+		readOnly     bool
+		root, inside int
+	}{
+		{3000, &onRoot, false, 3000, 5000},
+		{4000, nil, true, 3000, 5000},
+		{4000, &onRoot, false, 4000, 4000},
+	} {
+		p := of(fmt.Sprint(i), tt.group, tt.policy)
+		p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = tt.readOnly
+		prepare(t, v, p)
+		expect(fmt.Sprint("then ", i), tt.root, tt.inside)
+		release(t, v, dir, p.UID)
+	}
+}
+
+// TestLocalCrashes: killed between any two steps, a kubelet leaves what the next one completes, mounted once and as
+// restricted as asked for.
+func TestLocalCrashes(t *testing.T) {
+	needMounts(t)
+	for n := 0; ; n++ {
+		s := newServer()
+		s.bind(claimed("data", localSource(t.TempDir())))
+		v, dir := node(t, s, volume.Options{})
+		p := pod(claimVolume("data", "data"))
+		p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = true
+		steps, crashed := 0, errors.New("crashed")
+		v.SetStep(func(string, string) error {
+			if steps++; steps > n {
+				return crashed
+			}
+			return nil
+		})
+		err := v.Prepare(t.Context(), p)
+		v = reopen(t, dir, s, volume.Options{})
+		prepare(t, v, p)
+		if on := mountsBelow(t, dir); len(on) != 1 || !strings.HasPrefix(optionsAt(t, on[0])+",", "ro,") {
+			t.Errorf("after %d steps: mounted %v", n, on)
+		}
+		release(t, v, dir, p.UID)
+		if err == nil {
+			if n < 3 {
+				t.Errorf("only %d steps", n)
+			}
+			return
+		}
+	}
+}
+
+// TestUnrestrictedMount: a mount that was left writable is not taken for one that is read-only.
+func TestUnrestrictedMount(t *testing.T) {
+	needMounts(t)
+	s := newServer()
+	s.bind(claimed("data", localSource(t.TempDir())))
+	v, dir := node(t, s, volume.Options{})
+	p := pod(claimVolume("data", "data"))
+	prepare(t, v, p)
+	p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = true
+	prepare(t, reopen(t, dir, s, volume.Options{}), p)
+	if got := optionsAt(t, v.Path(p, "data")); !strings.HasPrefix(got+",", "ro,") {
+		t.Errorf("mounted with %s", got)
+	}
+	release(t, v, dir, p.UID)
+}
+
+// mounter mounts tmpfs, whatever it is to mount.
+type mounter struct {
+	calls []string
+	err   error
+}
+
+func (m *mounter) Mount(_ context.Context, kind, source, dir string, options []string) error {
+	m.calls = append(m.calls, kind+" "+source+" "+strings.Join(options, ","))
+	if m.err != nil {
+		return m.err
+	}
+	return unix.Mount("test", dir, "tmpfs", 0, "")
+}
+
+// TestNFS: exports are mounted once, with the options of the volume, and unmounted with the pod.
+func TestNFS(t *testing.T) {
+	needMounts(t)
+	m := &mounter{}
+	claim, pv := claimed("data", corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "fd00::1", Path: "/export", ReadOnly: true}})
+	pv.Spec.MountOptions = []string{"nfsvers=4.2", "hard"}
+	s := newServer(claim, pv)
+	v, dir := node(t, s, volume.Options{Mounter: m})
+	own := vol("own", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas", Path: "/", ReadOnly: true}})
+	p := pod(claimVolume("data", "data"), own)
+	m.err = errors.New("connection timed out")
+	want := `MountVolume.SetUp failed for volume "pv-data" : connection timed out` + "\n" + `MountVolume.SetUp failed for volume "own" : connection timed out`
+	if err := v.Prepare(t.Context(), p); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if left, _ := os.ReadDir(filepath.Join(dir, "pods/uid-1/volumes/kubernetes.io~nfs")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	m.err, m.calls = nil, nil
+	prepare(t, v, p)
+	v = reopen(t, dir, s, volume.Options{Mounter: m})
+	prepare(t, v, p)
+	if got := strings.Join(m.calls, "; "); got != "nfs [fd00::1]:/export nfsvers=4.2,hard; nfs nas:/ ro" {
+		t.Errorf("mounted %s", got)
+	}
+	// A volume's own readOnly does not count if it was claimed: that of the reference to the claim does.
+	if got := mounts(t, v, request(p)); got["/data"].ReadOnly || !got["/own"].ReadOnly || len(mountsBelow(t, dir)) != 2 {
+		t.Errorf("%+v", got)
+	}
+	release(t, v, dir, p.UID)
+}
+
+// TestMountProgram: what is missing on the node is named.
+func TestMountProgram(t *testing.T) {
+	needMounts(t)
+	if _, err := os.Stat("/sbin/mount.nfs"); err == nil {
+		t.Skip("this node has it")
+	}
+	v, dir := node(t, newServer(), volume.Options{})
+	p := pod(vol("own", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas", Path: "/"}}))
+	want := `MountVolume.SetUp failed for volume "own" : the node lacks mount.nfs, which mounts nfs volumes`
+	if err := v.Prepare(t.Context(), p); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	release(t, v, dir, p.UID)
+}
