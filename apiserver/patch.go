@@ -19,6 +19,7 @@ import (
 )
 
 func (c *call) patch(ctx context.Context) {
+	ctx = registry.WithVerb(ctx, c.request.Verb)
 	p, o, err := c.readPatch()
 	if err != nil {
 		c.fail(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/keelson-dev/keelson/apiserver/audit"
@@ -23,6 +24,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/node"
 	"github.com/keelson-dev/keelson/registry/policy"
 	"github.com/keelson-dev/keelson/registry/rbac"
+	"github.com/keelson-dev/keelson/registry/resource"
 	"github.com/keelson-dev/keelson/registry/scheduling"
 	"github.com/keelson-dev/keelson/registry/storage"
 	"github.com/keelson-dev/keelson/registry/storagemigration"
@@ -54,9 +56,23 @@ func (c *Cluster) builtin() []registry.Kind {
 	kinds = append(kinds, authorization.Kinds(authorizer, authz.RulesFunc(func(ctx context.Context, user *authn.Identity, namespace string) (authz.Rules, error) {
 		return c.access.rbac.RulesFor(ctx, user, namespace)
 	}))...)
+	kinds = append(kinds, resource.Kinds(resource.Options{Compile: c.options.Server.Selectors, Authorizer: authorizer, Namespace: c.namespace})...)
 	kinds = append(kinds, scheduling.Kinds()...)
 	kinds = append(kinds, storagemigration.Kinds()...)
 	return append(kinds, storage.Kinds()...)
+}
+
+// namespace returns a namespace as it is stored.
+func (c *Cluster) namespace(_ context.Context, name string) (*corev1.Namespace, error) {
+	namespaces, err := registry.NewLive[*corev1.Namespace](c.registry, corev1.Resource("namespaces"))
+	if err != nil {
+		return nil, err
+	}
+	ns, ok := namespaces.Get("", name)
+	if !ok {
+		return nil, registry.Errorf(registry.ErrNotFound, registry.ObjectKey{Resource: corev1.Resource("namespaces"), Name: name}, "")
+	}
+	return ns, nil
 }
 
 // serverVersion is the upstream version whose behaviour is served.

@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/node"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/allocation"
+	"github.com/keelson-dev/keelson/registry/resource"
 	"github.com/keelson-dev/keelson/storage"
 )
 
@@ -121,6 +122,9 @@ type Server struct {
 	CBOR bool
 	// Checks are served to probes in addition to the server's own.
 	Checks []health.Check
+	// Selectors compiles the expressions of device classes and resource claims, which are refused without it; package
+	// registry/resource/selectors has upstream's compiler, and with it CEL.
+	Selectors resource.Compiler
 	// Connector connects to kubelets' servers, for logs, exec and so on, as the user kube-apiserver-kubelet-client, which is
 	// then granted all of a kubelet's API. nil connects to the simulated nodes, if there are any.
 	Connector apiserver.Connector

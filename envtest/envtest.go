@@ -28,6 +28,7 @@ import (
 	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/pki"
+	"github.com/keelson-dev/keelson/registry/resource/selectors"
 )
 
 var (
@@ -169,7 +170,7 @@ func (e *Environment) startCluster(r *running) error {
 	if err != nil {
 		return err
 	}
-	o.Server.ClientCA = authority.PEM()
+	o.Server.ClientCA, o.Server.Selectors = authority.PEM(), selectors.Compile
 	o.Authenticators = append(cluster.DefaultAuthenticators(), cluster.Ready("x509", x509.New(authority)))
 	if e.Configure != nil {
 		e.Configure(&o)

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -35,4 +36,18 @@ func ValidateTolerations(list []corev1.Toleration, path *field.Path) field.Error
 	v := newValidator(&corev1.PodSpec{}, nil, Options{})
 	v.tolerations(list, path)
 	return v.errs
+}
+
+// ValidateTemplateMetadata validates the metadata of a template of objects other than pods: it has labels and annotations alone.
+func ValidateTemplateMetadata(meta *metav1.ObjectMeta, path *field.Path) field.ErrorList {
+	var r report
+	r.templateMetadata(meta, path)
+	return r.errs
+}
+
+// ValidateNodeSelector validates a selector of nodes, whose values must be values of labels.
+func ValidateNodeSelector(s *corev1.NodeSelector, path *field.Path) field.ErrorList {
+	var r report
+	r.nodeSelector(s, path, false)
+	return r.errs
 }

@@ -9,17 +9,21 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // claimTemplate validates the claim that a generic ephemeral volume creates (KEP-1698).
 func (v *validator) claimTemplate(t *corev1.PersistentVolumeClaimTemplate, p *field.Path) {
-	meta := p.Child("metadata")
-	v.add(apivalidation.ValidateAnnotations(t.Annotations, meta.Child("annotations"))...)
-	v.add(metavalidation.ValidateLabels(t.Labels, meta.Child("labels"))...)
-	v.onlyFields(meta, t.ObjectMeta, "cannot be set", "Annotations", "Labels")
+	v.templateMetadata(&t.ObjectMeta, p.Child("metadata"))
 	v.claimSpec(&t.Spec, p.Child("spec"), claimLeniency{})
+}
+
+func (r *report) templateMetadata(meta *metav1.ObjectMeta, p *field.Path) {
+	r.add(apivalidation.ValidateAnnotations(meta.Annotations, p.Child("annotations"))...)
+	r.add(metavalidation.ValidateLabels(meta.Labels, p.Child("labels"))...)
+	r.onlyFields(p, *meta, "cannot be set", "Annotations", "Labels")
 }
 
 // claimLeniency lists what an old claim may keep.

@@ -52,7 +52,7 @@ func TestNoPreemption(t *testing.T) {
 	held := asking("1", ptr.To[int32](1), "")
 	held.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: ptr.To("gpu")}}
 	d := profile.Schedule(held, scheduler.NewSnapshot([]*corev1.Node{n}, nil))
-	if want := `0/1 nodes are available: resourceclaim.resource.k8s.io "gpu" not found.`; d.Err == nil || d.Err.Error() != want {
+	if want := `0/1 nodes are available: pod requires resourceclaim "gpu", which this scheduler does not support.`; d.Err == nil || d.Err.Error() != want {
 		t.Errorf("got  %v\nwant %s", d.Err, want)
 	}
 }

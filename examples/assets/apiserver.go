@@ -22,7 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/registry/kubernetesservice"
-	"github.com/keelson-dev/keelson/registry/unimplemented"
+	"github.com/keelson-dev/keelson/registry/resource/selectors"
 	"github.com/keelson-dev/keelson/storage/wal"
 )
 
@@ -144,7 +144,7 @@ func (s *apiServer) run(ctx context.Context) (err error) {
 func (s *apiServer) options(address net.Addr) (cluster.Options, lifecycle.Runnable, error) {
 	hooks, rules := webhooks.New(webhooks.Options{}), policies.New(policies.Options{})
 	o := cluster.Options{
-		Kinds:      slices.Concat(unimplemented.Kinds(), hooks.Kinds(), rules.Kinds()), // operators may watch the first, too
+		Kinds:      slices.Concat(hooks.Kinds(), rules.Kinds()),
 		Admission:  slices.Concat(cluster.DefaultAdmission(), hooks.Admission(), rules.Admission()),
 		Extensions: []cluster.Extension{customresources.Extension(customresources.Options{})},
 		Components: []component.Component{},
@@ -154,7 +154,7 @@ func (s *apiServer) options(address net.Addr) (cluster.Options, lifecycle.Runnab
 	if s.workloads.controllers {
 		o.Components = append(cluster.DefaultComponents(), rules.Components()...)
 	}
-	o.Server.Metrics, o.Server.CBOR = true, s.without.cbor()
+	o.Server.Metrics, o.Server.CBOR, o.Server.Selectors = true, s.without.cbor(), selectors.Compile
 	files, err := s.people.apply(&o)
 	if err != nil {
 		return o, nil, err

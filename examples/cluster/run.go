@@ -28,7 +28,7 @@ import (
 	"github.com/keelson-dev/keelson/node/nodetools"
 	"github.com/keelson-dev/keelson/pki"
 	"github.com/keelson-dev/keelson/registry/kubernetesservice"
-	"github.com/keelson-dev/keelson/registry/unimplemented"
+	"github.com/keelson-dev/keelson/registry/resource/selectors"
 )
 
 // life is the validity of certificates; they are renewed at startup.
@@ -202,9 +202,7 @@ func (s *settings) options() cluster.Options {
 	if !s.disabled("scheduler") {
 		o.Components = append(o.Components, kubescheduler.Component(kubescheduler.Options{}))
 	}
-	if s.disabled("scheduler") || s.disabled("controllers") || s.disabled("nodes") {
-		o.Kinds = unimplemented.Kinds() // their replacements may wait for these kinds
-	}
+	o.Server.Selectors = selectors.Compile
 	hooks := webhooks.New(webhooks.Options{})
 	o.Kinds = append(o.Kinds, hooks.Kinds()...)
 	rules := policies.New(policies.Options{})

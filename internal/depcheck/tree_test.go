@@ -226,6 +226,8 @@ func behind() map[string][]string {
 		"registry/policy":                                kind,
 		"registry/rbac":                                  kind,
 		"registry/scheduling":                            append(kind, "podspec/critical", "podspec/origin"),
+		"registry/resource":                              append(kind, "authn", "authz", "podspec", "podspec/qos", "podspec/restart", "podspec/signername"),
+		"registry/resource/selectors":                    {},
 		"registry/storage":                               append(kind, "podspec", "podspec/qos", "podspec/restart", "podspec/signername"),
 		"registry/storagemigration":                      kind,
 		"scheduler":                                      {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler/internal/retry", "scheduler/queue"},
@@ -285,7 +287,7 @@ func limits() map[string]int {
 		"client/kubeconfig":              115,
 		"client/printer":                 85,
 		"client/rest":                    120,
-		"cluster":                        282, // of which 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
+		"cluster":                        283, // of which 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
 		"component":                      90,
 		"component/controllermanager":    103, // the types of all kinds that controllers read, the parser of schedules
 		"component/remote":               255, // client-go's discovery knows all kinds of the API
@@ -305,7 +307,7 @@ func limits() map[string]int {
 		"cri/streams":                    24, // SPDY and WebSocket
 		"events":                         90,
 		"examples":                       436, // of examples/cluster, one for what a log file may grow to
-		"examples/assets":                547, // rules for definitions, CEL, as in examples/cluster
+		"examples/assets":                550, // rules for definitions, CEL, as in examples/cluster
 		"examples/controller":            640, // controller-runtime
 		"informer":                       80,
 		"informer/clientgo":              125, // the caches of client-go
@@ -332,7 +334,7 @@ func limits() map[string]int {
 		"internal/bootstraptoken":        70,  // secrets
 		"internal/strategicpatch":        145, // apimachinery's reading of the tags of types
 		"internal/testserver":            220,
-		"internal/testcluster":           289,
+		"internal/testcluster":           290,
 		"internal/transcript":            150,
 		"lifecycle":                      0,
 		"kubelet":                        90,
@@ -370,29 +372,30 @@ func limits() map[string]int {
 		"storage/wal":                    1,
 
 		// Upstream's rules for definitions and schemas.
-		"cluster/customresources":              538,
+		"cluster/customresources":              539,
 		"controllers/customresourcedefinition": 460,
 		"examples/cluster":                     700,
 
 		// The types of metrics and of kubelets' summaries.
-		"cluster/resourcemetrics": 284,
+		"cluster/resourcemetrics": 285,
 
 		// A cache of rate limiters.
-		"cluster/admissionconfig": 283,
+		"cluster/admissionconfig": 284,
 
 		// The types of APIServices, and client-go's headers for proxies.
-		"cluster/aggregation": 287,
+		"cluster/aggregation": 288,
 
 		// Upstream's evaluation of expressions in CEL.
 		"admission/internal/expressions": 270,
 		"admission/policy/cel":           270,
 		"admission/policy/typecheck":     290,
 		"admission/webhook/cel":          270,
-		"cluster/policies":               385,
-		"cluster/webhooks":               384,
+		"registry/resource/selectors":    270,
+		"cluster/policies":               386,
+		"cluster/webhooks":               385,
 
 		// All of it, and controller-runtime's installation of definitions and webhooks.
-		"envtest": 865,
+		"envtest": 867,
 
 		// The serializer of configuration files; gRPC, for KMS plugins; x/crypto.
 		"storage/encryption/config":    210,
@@ -408,8 +411,9 @@ func leaves() map[string][]string {
 		"k8s.io/kubernetes": {}, // only the conformance module knows upstream's implementation
 		"k8s.io/apiserver": { // the types of policies and events; CEL
 			"admission/internal/expressions", "admission/policy/cel", "admission/policy/typecheck", "admission/webhook/cel", "apiserver/audit", "registry/apiextensions",
-			"registry/custom",
+			"registry/custom", "registry/resource/selectors",
 		},
+		"k8s.io/dynamic-resource-allocation": {"registry/resource/selectors"}, // the compiler of selectors
 		"k8s.io/apiextensions-apiserver": {
 			"registry/apiextensions", "registry/custom", "registry/custom/review", "controllers/customresourcedefinition", "cluster/customresources",
 			"envtest", "internal/provider", "bench/peers",

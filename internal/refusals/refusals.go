@@ -44,7 +44,7 @@ func List() []Refusal {
 		{"projected certificates of pods", []string{"VolumeProjection.PodCertificate"}, "kubelet/volume",
 			`event FailedMount: MountVolume.SetUp failed for volume "v" : podCertificate projections are not supported`},
 		{"resource claims", []string{"PodSpec.ResourceClaims", "ResourceRequirements.Claims"}, "scheduler",
-			`condition PodScheduled=False Unschedulable: 0/1 nodes are available: resourceclaim.resource.k8s.io "gpu" not found.`},
+			`condition PodScheduled=False Unschedulable: 0/1 nodes are available: pod requires resourceclaim "gpu", which this scheduler does not support.`},
 		{"resource claims in pods that name their node", nil, "kubelet",
 			`phase Failed PodFeatureUnsupported: Pod was rejected: Pod requires node features that are not available: resourceClaim "gpu"`},
 		{"the restart of all containers by a rule", nil, "scheduler",

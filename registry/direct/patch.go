@@ -21,7 +21,7 @@ import (
 
 // Patch implements client.Patcher for JSON, merge and strategic merge patches.
 func (c *Client) Patch(ctx context.Context, t client.Target, patch client.Patch, o metav1.PatchOptions) (runtime.Object, error) {
-	ctx, p, err := c.beginOne(ctx, t)
+	ctx, p, err := c.beginOne(registry.WithVerb(ctx, "patch"), t)
 	if err != nil {
 		return nil, err
 	}

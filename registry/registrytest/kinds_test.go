@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/policy"
 	"github.com/keelson-dev/keelson/registry/rbac"
 	"github.com/keelson-dev/keelson/registry/registrytest"
+	"github.com/keelson-dev/keelson/registry/resource"
 	"github.com/keelson-dev/keelson/registry/scheduling"
 	"github.com/keelson-dev/keelson/registry/storage"
 	"github.com/keelson-dev/keelson/registry/storagemigration"
@@ -24,7 +25,7 @@ import (
 
 func builtin() []registry.Kind {
 	return slices.Concat(apps.Kinds(), autoscaling.Kinds(), batch.Kinds(), certificates.Kinds(nil), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(),
-		networking.Kinds(), node.Kinds(), policy.Kinds(), rbac.Kinds(nil), scheduling.Kinds(), storage.Kinds(),
+		networking.Kinds(), node.Kinds(), policy.Kinds(), rbac.Kinds(nil), resource.Kinds(resource.Options{}), scheduling.Kinds(), storage.Kinds(),
 		storagemigration.Kinds())
 }
 
@@ -40,7 +41,7 @@ func TestDeletion(t *testing.T) {
 			got = append(got, k.Plural)
 		}
 	}
-	if want := []string{"namespaces", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "resourcequotas", "serviceaccounts", "services", "csidrivers", "csinodes", "storageclasses", "volumeattachments", "volumeattributesclasses"}; !slices.Equal(got, want) {
+	if want := []string{"namespaces", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "resourcequotas", "serviceaccounts", "services", "deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices", "csidrivers", "csinodes", "storageclasses", "volumeattachments", "volumeattributesclasses"}; !slices.Equal(got, want) {
 		t.Errorf("objects are returned by %v, want %v", got, want)
 	}
 }
@@ -73,7 +74,7 @@ func TestUpdates(t *testing.T) {
 	if want := []string{"clusterrolebindings", "clusterroles", "endpoints", "events", "leases", "limitranges", "rolebindings", "roles", "runtimeclasses", "services"}; !slices.Equal(creates, want) {
 		t.Errorf("created by update: %v, want %v", creates, want)
 	}
-	if want := []string{"clustertrustbundles", "podcertificaterequests", "leases", "runtimeclasses", "poddisruptionbudgets", "csidrivers", "csinodes", "csistoragecapacities", "volumeattachments", "storageversionmigrations"}; !slices.Equal(conditional, want) {
+	if want := []string{"clustertrustbundles", "podcertificaterequests", "leases", "runtimeclasses", "poddisruptionbudgets", "devicetaintrules", "csidrivers", "csinodes", "csistoragecapacities", "volumeattachments", "storageversionmigrations"}; !slices.Equal(conditional, want) {
 		t.Errorf("updated with a version only: %v, want %v", conditional, want)
 	}
 }
@@ -133,6 +134,12 @@ func TestNames(t *testing.T) {
 		"certificatesigningrequests": "csr /certificatesigningrequests",
 		"clustertrustbundles":        "/clustertrustbundles",
 		"podcertificaterequests":     "/podcertificaterequests",
+
+		"deviceclasses":          "/deviceclasses",
+		"devicetaintrules":       "/devicetaintrules",
+		"resourceclaims":         "/resourceclaims",
+		"resourceclaimtemplates": "/resourceclaimtemplates",
+		"resourceslices":         "/resourceslices",
 	}
 	for _, k := range builtin() {
 		got := ""

@@ -79,16 +79,15 @@ func claimed(pod *corev1.Pod) string {
 	return ephemeral
 }
 
-// missingResourceClaim is missingClaim for resource claims, and for their templates, from which nothing creates
-// claims here.
+// missingResourceClaim is missingClaim for resource claims, which nothing allocates here.
 func missingResourceClaim(pod *corev1.Pod) string {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return ""
 	}
 	if name := pod.Spec.ResourceClaims[0].ResourceClaimName; name != nil {
-		return fmt.Sprintf("resourceclaim.resource.k8s.io %q not found", *name)
+		return fmt.Sprintf("pod requires resourceclaim %q, which this scheduler does not support", *name)
 	}
-	return fmt.Sprintf("pod %q: ResourceClaim not created yet", pod.Namespace+"/"+pod.Name)
+	return fmt.Sprintf("pod requires a resourceclaim for %q, which this scheduler does not support", pod.Spec.ResourceClaims[0].Name)
 }
 
 // undecidedPlacement returns what the pod requires about the placement of other pods.

@@ -58,10 +58,10 @@ func undecided() map[string]struct {
 			`pod requires persistentvolumeclaim "p-e", which this scheduler does not support`},
 		"a resource claim": {named(func(s *corev1.PodSpec) {
 			s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: ptr.To("gpu")}}
-		}), `resourceclaim.resource.k8s.io "gpu" not found`},
+		}), `pod requires resourceclaim "gpu", which this scheduler does not support`},
 		"a template of one": {named(func(s *corev1.PodSpec) {
 			s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimTemplateName: ptr.To("gpu")}}
-		}), `pod "ns/p": ResourceClaim not created yet`},
+		}), `pod requires a resourceclaim for "c", which this scheduler does not support`},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,6 +34,8 @@ func word(r *rand.Rand) string {
 		"pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match", "IfHealthyBudget", "AlwaysAllow", "PreemptLowerPriority",
 		"system-node-critical", "system-foo", "OldestEmulationVersion", "True", "False", "Unknown",
 		"topology.kubernetes.io/zone", "kubernetes.io/hostname", "pods", "cpu", "memory", "requests.cpu", "nvidia.com/gpu", "hugepages-2Mi",
+		"gpu.example.com", "gpu", "gpu/big", "big", "pool-0", "a/b", "example.com/model", "model", "1.2.3", "1.2", "NoExecute", "None", "Equal", "Exists", "All",
+		"ExactCount", "FromClaim", "FromClass", "123e4567-e89b-12d3-a456-426614174000", "123E4567-e89b-12d3-a456-426614174000", "10.9.8.0/24", "10.9.8.7/24",
 		"Fail", "Ignore", "Exact", "Equivalent", "Deny", "Warn", "Audit", "Allow", "CREATE", "DELETE", "*", "*/*", "pods/*", "Namespaced",
 		"JSONPatch", "ApplyConfiguration", "IfNeeded", "Invalid", "Forbidden", "apps/v1", "a/b/c", "/v1", "a/", "spec.validations[0].expression",
 		"MyFeature", "MyFeature/sub", "lower", "{}", "[]", "null", "{", `{"a":1}`,
@@ -102,6 +105,8 @@ func mutateSpecial(r *rand.Rand, at any) bool {
 	case *metav1.ObjectMeta: // the registry handles the rest
 		mutateMeta(r, x)
 	case *metav1.TypeMeta:
+	case *resourcev1.CELDeviceSelector:
+		x.Expression = pick(r, append(expressions(), `device.driver == "gpu.example.com"`, "device.attributes[\"a\"].b == 1", "device.nothing")...)
 	case *admissionv1.Validation, *admissionv1.AuditAnnotation, *admissionv1.MatchCondition, *admissionv1.Variable,
 		*admissionv1.ApplyConfiguration, *admissionv1.JSONPatch:
 		mutateExpression(r, reflect.ValueOf(at).Elem())

@@ -4,12 +4,18 @@ import (
 	"context"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/operation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
@@ -22,6 +28,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/events/install"
 	_ "k8s.io/kubernetes/pkg/apis/node/install"
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
+	_ "k8s.io/kubernetes/pkg/apis/resource/install"
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 	_ "k8s.io/kubernetes/pkg/apis/storagemigration/install"
@@ -58,6 +65,11 @@ import (
 	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
 	"k8s.io/kubernetes/pkg/registry/node/runtimeclass"
 	"k8s.io/kubernetes/pkg/registry/policy/poddisruptionbudget"
+	"k8s.io/kubernetes/pkg/registry/resource/deviceclass"
+	"k8s.io/kubernetes/pkg/registry/resource/devicetaintrule"
+	"k8s.io/kubernetes/pkg/registry/resource/resourceclaim"
+	"k8s.io/kubernetes/pkg/registry/resource/resourceclaimtemplate"
+	"k8s.io/kubernetes/pkg/registry/resource/resourceslice"
 	"k8s.io/kubernetes/pkg/registry/scheduling/priorityclass"
 	"k8s.io/kubernetes/pkg/registry/storage/csidriver"
 	"k8s.io/kubernetes/pkg/registry/storage/csinode"
@@ -80,7 +92,12 @@ func strategies() map[string]strategy {
 		return schema.GroupVersionResource{}, nil
 	})
 	policies := validatingadmissionpolicy.NewStrategy(nil, resources)
+	claims := resourceclaim.NewStrategy(namespaces{}, everything{})
 	return map[string]strategy{
+		"deviceclasses": deviceclass.Strategy, "resourceslices": resourceslice.Strategy,
+		"devicetaintrules": devicetaintrule.Strategy, "devicetaintrules/status": devicetaintrule.StatusStrategy,
+		"resourceclaims": claims, "resourceclaims/status": resourceclaim.NewStatusStrategy(claims),
+		"resourceclaimtemplates": resourceclaimtemplate.NewStrategy(namespaces{}),
 		"validatingadmissionpolicies": policies, "validatingadmissionpolicies/status": validatingadmissionpolicy.NewStatusStrategy(policies),
 		"validatingadmissionpolicybindings": validatingadmissionpolicybinding.NewStrategy(nil, nil, resources),
 		"mutatingadmissionpolicies":         mutatingadmissionpolicy.NewStrategy(nil, resources),
@@ -119,6 +136,20 @@ func strategies() map[string]strategy {
 	}
 }
 
+// namespaces all let claims have administrative access.
+type namespaces struct{ corev1client.NamespaceInterface }
+
+func (namespaces) Get(context.Context, string, metav1.GetOptions) (*corev1.Namespace, error) {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{resourcev1.DRAAdminNamespaceLabelKey: "true"}}}, nil
+}
+
+// everything is allowed.
+type everything struct{}
+
+func (everything) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionAllow, "", nil
+}
+
 // server is the API server, for one resource in one of its versions.
 type server struct {
 	version  schema.GroupVersion
@@ -126,7 +157,7 @@ type server struct {
 }
 
 func (s server) context(view string) context.Context {
-	ctx := request.WithNamespace(context.Background(), "ns")
+	ctx := request.WithUser(request.WithNamespace(context.Background(), "ns"), &user.DefaultInfo{Name: "ann"})
 	return request.WithRequestInfo(ctx, &request.RequestInfo{
 		APIGroup: s.version.Group, APIVersion: s.version.Version, Resource: s.resource, Subresource: view,
 	})
