@@ -246,6 +246,21 @@ func TestFollowsPods(t *testing.T) {
 	})
 }
 
+// TestTerminating: where addresses are published that are not ready, those of pods that are being deleted stay until the
+// pods have ended.
+func TestTerminating(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		s := service("web", port("http", intstr.FromInt32(8080)))
+		s.Spec.PublishNotReadyAddresses = true
+		b.put(s, pod("a", "1.2.3.4"))
+		b.want("web", "1.2.3.4|:http=8080")
+		b.remove(at(controllerstest.Pods(), "a"))
+		b.want("web", "1.2.3.4|:http=8080")
+		change(b, status("a"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
+		b.want("web", "")
+	})
+}
+
 func TestKindsOfServices(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

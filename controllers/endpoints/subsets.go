@@ -26,7 +26,8 @@ const (
 func subsets(service *corev1.Service, selected []*corev1.Pod) []corev1.EndpointSubset {
 	var loose []corev1.EndpointSubset
 	for _, pod := range selected {
-		if pod.DeletionTimestamp != nil || !backends.Reachable(pod) {
+		terminating := pod.DeletionTimestamp != nil && !service.Spec.PublishNotReadyAddresses
+		if terminating || !backends.Reachable(pod) {
 			continue
 		}
 		address, ok := addressOf(service, pod)

@@ -83,7 +83,7 @@ func (m *mirror) plan(existing []*discoveryv1.EndpointSlice) plan {
 		if had := byKey[g.key]; len(had) > 0 {
 			keep[had[0].Name] = true
 			if !m.upToDate(had[0], g) {
-				next.Name = had[0].Name
+				next.Name, next.GenerateName = had[0].Name, ""
 				out.update = append(out.update, next)
 			}
 			continue

@@ -276,6 +276,11 @@ func TestChanges(t *testing.T) {
 				if all := b.slices(); tt.writes == "update" && all[0].Name != first {
 					b.Errorf("%s became %s", first, all[0].Name)
 				}
+				// As upstream's, an update says nothing of how the name was made, unless the slice was to be a new one.
+				generated := map[string]string{"another port": "db-"}[name]
+				if all := b.slices(); tt.writes == "update" && all[0].GenerateName != generated {
+					b.Errorf("generateName %q, want %q", all[0].GenerateName, generated)
+				}
 				e, err := client.As[*corev1.Endpoints](b.api.Others.Get(b.Context(), at(endpoints, "db")))
 				if err != nil {
 					b.Fatal(err)
