@@ -46,7 +46,7 @@ func TestPersistentVolumeBinder(t *testing.T) {
 		},
 		step: volumeStep,
 		// These are repeated with every resync, and with some changes.
-		uncounted: []string{"ExternalProvisioning", "FailedBinding", "WaitForPodScheduled", "WaitForFirstConsumer"},
+		uncounted: []string{"ExternalProvisioning", "FailedBinding", "WaitForPodScheduled", "WaitForFirstConsumer", "VolumeFailedRecycle"},
 		alike: func(obj map[string]any) {
 			unstructured.RemoveNestedField(obj, "spec", "claimRef", "resourceVersion")
 		},
