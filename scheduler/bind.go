@@ -21,10 +21,12 @@ type binding struct {
 	pod  *corev1.Pod
 	node string
 
-	undo    []func() // of the reservations, in order
-	permits []permit
-	gone    chan struct{} // closed when the pod goes while it waits; see cancelWait
-	waits   bool          // for its permits; guarded by the scheduler's mu
+	undo       []func() // of the reservations, in order
+	permits    []permit
+	preBinders []PreBinder        // those with something to do
+	gone       chan struct{}      // closed when the pod goes while it waits; see cancelWait
+	waits      bool               // for its permits; guarded by the scheduler's mu
+	stop       context.CancelFunc // ends its PreBinders, if it has any; guarded by the scheduler's mu
 	// nominated means that the pod's status names the node.
 	nominated bool
 	// helped are events since the decision that may help the pod in case the named plugin refuses it; guarded
@@ -35,6 +37,9 @@ type binding struct {
 // reserve calls the Reservers and the Permitters.
 func (s *Scheduler) reserve(ctx context.Context, b *binding) error {
 	for _, r := range s.plugins.reservers {
+		if skips(r, b.pod) {
+			continue
+		}
 		undo, err := r.Reserve(ctx, b.pod, b.node)
 		if err := b.stopped("Reserve", r, err); err != nil {
 			return err
@@ -79,13 +84,9 @@ func (b *binding) refused(by string, r *Refusal) *FitError {
 	return f
 }
 
-// prepare does what may take long: it waits for the permits and runs the PreBinders.
-func (s *Scheduler) prepare(ctx context.Context, b *binding, w *writes) error {
-	preBinders := slices.DeleteFunc(slices.Clone(s.plugins.preBinders), func(p PreBinder) bool {
-		skipper, ok := p.(PreBindSkipper)
-		return ok && skipper.SkipPreBind(b.pod, b.node)
-	})
-	if (len(b.permits) > 0 || len(preBinders) > 0) && w.take(ctx, w.slots) {
+// prepare does what may take long: it waits for the permits and runs the PreBinders, these with a context of their own.
+func (s *Scheduler) prepare(ctx, preBind context.Context, b *binding, w *writes) error {
+	if w.take(ctx, w.slots) {
 		s.expect(ctx, b)
 		<-w.slots
 	}
@@ -99,15 +100,15 @@ func (s *Scheduler) prepare(ctx context.Context, b *binding, w *writes) error {
 			return b.refused(by, r)
 		}
 	}
-	if len(preBinders) == 0 {
+	if len(b.preBinders) == 0 {
 		return nil
 	}
-	if !w.take(ctx, w.preBinds) {
-		return ctx.Err()
+	if !w.take(preBind, w.preBinds) {
+		return preBind.Err()
 	}
 	defer func() { <-w.preBinds }()
-	for _, p := range preBinders {
-		if err := failed("PreBind", p, p.PreBind(ctx, b.pod, b.node)); err != nil {
+	for _, p := range b.preBinders {
+		if err := failed("PreBind", p, p.PreBind(preBind, b.pod, b.node)); err != nil {
 			return err
 		}
 	}
@@ -165,25 +166,39 @@ func (s *Scheduler) bindLater(ctx context.Context, b *binding, w *writes) {
 			s.report(ctx, latest, err, &Nomination{})
 		}
 	}
-	if len(b.permits) == 0 && len(s.plugins.preBinders) == 0 {
+	b.preBinders = s.plugins.preparing(b.pod, b.node)
+	if len(b.permits)+len(b.preBinders) == 0 {
 		if !w.start(ctx, b.pod.UID, func() { finish(nil) }) {
 			b.unreserve()
 		}
 		return
 	}
+	preBind, stop := context.WithCancel(ctx)
 	s.locked(func(time.Time) {
-		b.waits = len(b.permits) > 0
+		s.bindings[b.pod.UID] = b
+		b.waits, b.gone, b.stop = len(b.permits) > 0, make(chan struct{}), stop
 		if s.assumed[b.pod.UID] == nil { // it went while it was reserved for
 			b.cancelWait()
+			b.cancel()
 		}
 	})
-	w.startAfter(ctx, b.pod.UID, func() error { return s.prepare(ctx, b, w) }, finish)
+	w.startAfter(ctx, b.pod.UID, func() error {
+		defer stop()
+		return s.prepare(ctx, preBind, b, w)
+	}, finish)
 }
 
 // bound records that the pod is bound.
 func (s *Scheduler) bound(b *binding) {
-	if s.plugins.slow() {
+	if b.stop != nil || s.plugins.reserving(b.pod) {
 		s.locked(func(time.Time) { delete(s.bindings, b.pod.UID) })
+	}
+}
+
+// cancel ends the PreBinders of a pod that has gone. The caller holds the scheduler's mu.
+func (b *binding) cancel() {
+	if b != nil && b.stop != nil {
+		b.stop()
 	}
 }
 
@@ -245,7 +260,9 @@ func (s *Scheduler) noteEvent(b *binding, e Event) {
 		}
 	}
 	for _, p := range s.plugins.reservers {
-		note(p)
+		if !skips(p, b.pod) {
+			note(p)
+		}
 	}
 	for _, p := range s.plugins.permitters {
 		note(p)

@@ -19,8 +19,8 @@ var ErrDeclined = errors.New("binder declined the pod")
 type PreBinder interface {
 	Plugin
 	// PreBind returns when the pod, which is shared and has no spec.nodeName yet, may be bound to the node. It
-	// may take long, but must return when the context ends, which it does with Run. After an error the pod is
-	// not bound: its reservations are undone, and the pod is retried with back-off. A *Refusal as the error is
+	// may take long, but must return when the context ends, which it does with Run, and with the pod. After an
+	// error the pod is not bound: its reservations are undone, and the pod is retried with back-off. A *Refusal as the error is
 	// reported as unschedulable rather than as a failure. The pod's next attempt calls PreBind again, perhaps
 	// for another node, so PreBind must be idempotent.
 	PreBind(ctx context.Context, pod *corev1.Pod, node string) error
@@ -30,7 +30,8 @@ type PreBinder interface {
 // upstream). Pods that no PreBinder has to prepare are bound as fast as without any. Without it, PreBind is
 // called for every pod.
 type PreBindSkipper interface {
-	// SkipPreBind reports whether to skip PreBind. It must be quick; it is called in the pod's goroutine.
+	// SkipPreBind reports whether to skip PreBind. It is called after all Reservers and Permitters, like them in
+	// the goroutine of Scheduler.Run, and must be quick.
 	SkipPreBind(pod *corev1.Pod, node string) bool
 }
 

@@ -13,8 +13,9 @@
 // PostBinder is called afterwards; a failure on the way is undone, and the pod waits again. When no node fits,
 // a Preemptor may make room.
 //
-// Package plugins has the plugins of upstream's default profile. Package schedulertest tests other plugins
-// against the same contracts, and package signature makes them as fast.
+// Package plugins has the plugins of upstream's default profile, and package volumes what those about volumes
+// know. Package schedulertest tests other plugins against the same contracts, and package signature makes them
+// as fast.
 //
 // # Differences from upstream
 //

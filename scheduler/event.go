@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
+
+	"github.com/keelson-dev/keelson/informer"
 )
 
 // EventKind is a kind of cluster event; kinds combine to a set.
@@ -25,8 +27,12 @@ const (
 	AssignedPodDeleted
 	// PodUpdated means that the pending pod itself changed.
 	PodUpdated
+	// ObjectAdded, ObjectUpdated and ObjectDeleted are about other objects; see Sources.Others.
+	ObjectAdded
+	ObjectUpdated
+	ObjectDeleted
 
-	AllEvents = PodUpdated<<1 - 1
+	AllEvents = ObjectDeleted<<1 - 1
 )
 
 // Change is what changed in a node or pod; changes combine.
@@ -56,6 +62,9 @@ type Event struct {
 	OldNode, Node *corev1.Node
 	// OldPod and Pod are the pod's states before and after; a deleted pod is OldPod.
 	OldPod, Pod *corev1.Pod
+	// OldObject and Object are the states before and after of another object, such as a
+	// *corev1.PersistentVolumeClaim. A deleted one is OldObject.
+	OldObject, Object informer.Object
 }
 
 // NodeChange returns the differences between two states of a node that matter to scheduling.

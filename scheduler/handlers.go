@@ -76,6 +76,7 @@ func (s *Scheduler) podBound(pod *corev1.Pod, now time.Time) {
 		}
 	}
 	s.bindings[pod.UID].cancelWait()
+	s.bindings[pod.UID].cancel()
 	s.unqueue(pod)
 	s.state.SetPod(pod)
 	s.tell(Event{Kind: AssignedPodAdded, Pod: pod}, now)
@@ -134,6 +135,7 @@ func onlyVerdict(old, pod *corev1.Pod) bool {
 
 func (s *Scheduler) podWent(pod *corev1.Pod, now time.Time) {
 	s.unqueue(pod)
+	s.bindings[pod.UID].cancel()
 	forgotten := s.bindings[pod.UID].cancelWait() || s.forget(pod.UID, now, true)
 	if !forgotten && s.state.RemovePod(pod) { // it may have finished before
 		s.tell(Event{Kind: AssignedPodDeleted, OldPod: pod}, now)

@@ -41,6 +41,8 @@ type server struct {
 	nominations []string
 	// fail, if set, is called before each write.
 	fail func(ctx context.Context, pod string) error
+	// others are further sources of the scheduler.
+	others []scheduler.Objects
 }
 
 func (s *server) note(format string, args ...any) {
@@ -194,7 +196,7 @@ func (s *server) schedule(t *testing.T, p scheduler.Profile, o scheduler.Options
 	mutated := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
 	in := scheduler.Sources{
 		Pods:  informer.New[*corev1.Pod](s.pods, mutated),
-		Nodes: informer.New[*corev1.Node](s.nodes, mutated),
+		Nodes: informer.New[*corev1.Node](s.nodes, mutated), Others: s.others,
 	}
 	sched, err := scheduler.New(in, p, s, s, o)
 	if err != nil {

@@ -117,9 +117,25 @@ func (p *Profile) followers() followers {
 	}
 }
 
-// slow reports whether any plugin runs between the decision and the binding.
-func (f *followers) slow() bool {
-	return len(f.reservers)+len(f.permitters)+len(f.preBinders) > 0
+// reserving reports whether any Reserver or Permitter has something to do for the pod.
+func (f *followers) reserving(pod *corev1.Pod) bool {
+	return len(f.permitters) > 0 || slices.ContainsFunc(f.reservers, func(r Reserver) bool { return !skips(r, pod) })
+}
+
+func skips(r Reserver, pod *corev1.Pod) bool {
+	skipper, ok := r.(ReserveSkipper)
+	return ok && skipper.SkipReserve(pod)
+}
+
+// preparing returns the PreBinders that have something to do for the pod.
+func (f *followers) preparing(pod *corev1.Pod, node string) []PreBinder {
+	var some []PreBinder
+	for _, p := range f.preBinders {
+		if skipper, ok := p.(PreBindSkipper); !ok || !skipper.SkipPreBind(pod, node) {
+			some = append(some, p)
+		}
+	}
+	return some
 }
 
 // of returns the plugins with one role.

@@ -7,7 +7,7 @@ import (
 )
 
 // Reserver reserves what a pod needs beside its node's resources, such as a license or a volume, between the
-// decision and the binding ("Reserve" and "Unreserve" upstream).
+// decision and the binding ("Reserve" and "Unreserve" upstream). A Reserver may also implement ReserveSkipper.
 //
 // Reservers are called in the profile's order, in the goroutine of Scheduler.Run, once a node is chosen and the
 // pod counts as being on it. The next pod waits until they have returned, so that the next decision takes their
@@ -26,6 +26,14 @@ type Reserver interface {
 	// node only, which is not replaced by another in this attempt. Any other error retries the attempt with
 	// back-off. In both cases this plugin has reserved nothing and undo is nil.
 	Reserve(ctx context.Context, pod *corev1.Pod, node string) (undo func(), err error)
+}
+
+// ReserveSkipper is the part of a Reserver that knows which pods need nothing reserved. Pods that need nothing of any
+// Reserver, Permitter and PreBinder are bound as fast as without any of them.
+type ReserveSkipper interface {
+	// SkipReserve reports whether to skip Reserve for the pod. Like Reserve, it is called in the goroutine of
+	// Scheduler.Run and must be quick.
+	SkipReserve(pod *corev1.Pod) bool
 }
 
 // ReserverFunc returns a Reserver that calls a function.

@@ -118,13 +118,15 @@ type PodInfo struct {
 	// for each container without any.
 	NonZeroMilliCPU, NonZeroMemory int64
 	Ports                          []HostPort
+	// Claims are the names of the persistent volume claims that the pod names, without those of ephemeral volumes.
+	Claims []string
 }
 
 // NewPodInfo returns the PodInfo of a pod.
 func NewPodInfo(pod *corev1.Pod) *PodInfo {
 	options := statusOptions()
 	requests := resource.PodRequests(pod, options)
-	p := &PodInfo{Pod: pod, Requests: ResourcesOf(requests), Ports: HostPorts(pod)}
+	p := &PodInfo{Pod: pod, Requests: ResourcesOf(requests), Ports: HostPorts(pod), Claims: claimsOf(pod)}
 	p.Requests.Pods = 0
 
 	whole := resource.IsPodLevelRequestsSet(pod)
@@ -141,6 +143,16 @@ func NewPodInfo(pod *corev1.Pod) *PodInfo {
 	p.NonZeroMilliCPU = requests.Cpu().MilliValue()
 	p.NonZeroMemory = requests.Memory().Value()
 	return p
+}
+
+func claimsOf(pod *corev1.Pod) []string {
+	var names []string
+	for i := range pod.Spec.Volumes {
+		if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil {
+			names = append(names, claim.ClaimName)
+		}
+	}
+	return names
 }
 
 // HostPort is a port of a node, which a pod occupies in a NodeInfo.

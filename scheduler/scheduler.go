@@ -23,6 +23,18 @@ import (
 type Sources struct {
 	Pods  *informer.Informer[*corev1.Pod]
 	Nodes *informer.Informer[*corev1.Node]
+	// Others are what else plugins read.
+	Others []Objects
+}
+
+// Objects are objects other than pods and nodes that plugins of a profile read, such as volumes.
+type Objects interface {
+	// Watch has tell called for each event about the objects that may let pods pass: one of the kinds ObjectAdded,
+	// ObjectUpdated and ObjectDeleted. New calls Watch once; it starts nothing. When tell is called, plugins must see the
+	// object's new state already. tell calls plugins, so its caller must not hold a lock that these take.
+	Watch(tell func(Event))
+	// WaitSynced returns nil when plugins can read all objects that exist, or else the context's error.
+	WaitSynced(ctx context.Context) error
 }
 
 // Options are the options of a Scheduler. The zero value is valid.
@@ -66,7 +78,7 @@ type Scheduler struct {
 	pending map[types.NamespacedName]*corev1.Pod
 	// assumed are the pods, with their nodes, whose binding Sources have not shown yet.
 	assumed map[types.UID]*corev1.Pod
-	// bindings are the pods between their decision and their binding, if any plugin runs in between.
+	// bindings are the pods between their decision and their binding, if a plugin does anything for them in between.
 	bindings map[types.UID]*binding
 }
 
@@ -106,6 +118,9 @@ func New(in Sources, p Profile, w client.Patcher, r events.Recorder, o Options) 
 	})
 	in.Pods.AddHandler(informer.Handler[*corev1.Pod]{Added: s.podAdded, Updated: s.podUpdated, Deleted: s.podDeleted})
 	in.Nodes.AddHandler(informer.Handler[*corev1.Node]{Added: s.nodeAdded, Updated: s.nodeUpdated, Deleted: s.nodeDeleted})
+	for _, others := range in.Others {
+		others.Watch(func(e Event) { s.locked(func(now time.Time) { s.tell(e, now) }) })
+	}
 	return s, nil
 }
 
@@ -115,7 +130,11 @@ const ending = time.Second
 // Run schedules pods until the context ends, and then returns nil, after all its writes have returned. The
 // caller runs the sources. Run is called once.
 func (s *Scheduler) Run(ctx context.Context) error {
-	for _, synced := range []func(context.Context) error{s.in.Nodes.WaitSynced, s.in.Pods.WaitSynced} {
+	waits := []func(context.Context) error{s.in.Nodes.WaitSynced, s.in.Pods.WaitSynced}
+	for _, others := range s.in.Others {
+		waits = append(waits, others.WaitSynced)
+	}
+	for _, synced := range waits {
 		if err := synced(ctx); err != nil {
 			if pause.For(ctx, ending) != nil {
 				return nil // the regular end, of which the source was told first
@@ -191,8 +210,7 @@ func (s *Scheduler) attempt(ctx context.Context, w *writes) bool {
 	}
 	bound := &binding{item: item, pod: pod, node: e.nodes[e.chosen].Name}
 	s.assume(pod, bound.node)
-	if s.plugins.slow() {
-		bound.gone = make(chan struct{})
+	if s.plugins.reserving(pod) {
 		s.bindings[pod.UID] = bound
 	}
 	s.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // NodeInfo is a node and what is on it. It is shared and never changed: a change of the node or of its pods
@@ -23,6 +24,8 @@ type NodeInfo struct {
 	NonZeroMilliCPU, NonZeroMemory int64
 	// Ports are those that the pods occupy.
 	Ports []HostPort
+	// Claims are the persistent volume claims that the pods name.
+	Claims []types.NamespacedName
 	// Images are the sizes in bytes of the images on the node, by each of their names. The map is shared.
 	Images map[string]int64
 	// Generation grows with each change within one State.
@@ -105,6 +108,14 @@ func (n *NodeInfo) count(p *PodInfo, sign int64) {
 		n.Ports = nil
 		for _, p := range n.Pods {
 			n.Ports = append(n.Ports, p.Ports...)
+		}
+	}
+	if len(p.Claims) > 0 {
+		n.Claims = nil
+		for _, p := range n.Pods {
+			for _, name := range p.Claims {
+				n.Claims = append(n.Claims, types.NamespacedName{Namespace: p.Pod.Namespace, Name: name})
+			}
 		}
 	}
 }
