@@ -5,18 +5,22 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/plugins"
+	"github.com/keelson-dev/keelson/scheduler/volumes"
 )
 
 // Name is the component's name.
 const Name = "scheduler"
 
-// Profile returns upstream's default profile, without its binder, which needs the component's client.
+// Profile returns upstream's default profile without what needs the component's client and informers: its binder, and the
+// volumes that its plugins read.
 func Profile() scheduler.Profile {
 	return scheduler.Profile{Plugins: plugins.Default()}
 }
@@ -24,7 +28,8 @@ func Profile() scheduler.Profile {
 // Options configures the scheduler. The zero value uses upstream's default profile.
 type Options struct {
 	// Profile is the scheduler's profile; one without plugins gets those of upstream's default. Pods that its Binders
-	// decline, or all pods if it has none, are bound by plugins.DefaultBinder, which need not be among them.
+	// decline, or all pods if it has none, are bound by plugins.DefaultBinder, which need not be among them. Its plugins
+	// about volumes get the component's (plugins.WithVolumes).
 	Profile scheduler.Profile
 	// OnDecision, if set, is called with every decision, as in scheduler.Options.
 	OnDecision func(scheduler.Decision)
@@ -41,8 +46,18 @@ func Component(o Options) component.Component {
 
 func (o Options) build(p *component.Parts) (lifecycle.Runnable, error) {
 	in := scheduler.Sources{
-		Pods:  component.Informer[*corev1.Pod](p.Informers, corev1.SchemeGroupVersion.WithResource("pods")),
-		Nodes: component.Informer[*corev1.Node](p.Informers, corev1.SchemeGroupVersion.WithResource("nodes")),
+		Pods:  core[*corev1.Pod](p, "pods"),
+		Nodes: core[*corev1.Node](p, "nodes"),
+	}
+	storage := volumes.Sources{
+		Nodes:       in.Nodes,
+		Claims:      core[*corev1.PersistentVolumeClaim](p, "persistentvolumeclaims"),
+		Volumes:     core[*corev1.PersistentVolume](p, "persistentvolumes"),
+		Classes:     ofStorage[*storagev1.StorageClass](p, "storageclasses"),
+		CSINodes:    ofStorage[*storagev1.CSINode](p, "csinodes"),
+		CSIDrivers:  ofStorage[*storagev1.CSIDriver](p, "csidrivers"),
+		Capacities:  ofStorage[*storagev1.CSIStorageCapacity](p, "csistoragecapacities"),
+		Attachments: ofStorage[*storagev1.VolumeAttachment](p, "volumeattachments"),
 	}
 	if err := p.Informers.Err(); err != nil {
 		return nil, err
@@ -51,6 +66,9 @@ func (o Options) build(p *component.Parts) (lifecycle.Runnable, error) {
 	if len(profile.Plugins) == 0 {
 		profile.Plugins = plugins.Default()
 	}
+	v := volumes.New(storage, p.Client, volumes.Options{})
+	in.Others = []scheduler.Objects{v}
+	profile.Plugins = plugins.WithVolumes(profile.Plugins, v)
 	options := scheduler.Options{Settle: p.Pace.Settle / 2, OnDecision: o.OnDecision, Logger: p.Logger}
 	if p.Pace.InOrder() {
 		profile.Seed, options.Writes = *p.Pace.Seed, 1
@@ -60,4 +78,12 @@ func (o Options) build(p *component.Parts) (lifecycle.Runnable, error) {
 		profile.Plugins = scheduler.With(profile.Plugins, scheduler.Enabled{Plugin: binder})
 	}
 	return scheduler.New(in, profile, p.Client, p.Recorder, options)
+}
+
+func core[T informer.Object](p *component.Parts, resource string) *informer.Informer[T] {
+	return component.Informer[T](p.Informers, corev1.SchemeGroupVersion.WithResource(resource))
+}
+
+func ofStorage[T informer.Object](p *component.Parts, resource string) *informer.Informer[T] {
+	return component.Informer[T](p.Informers, storagev1.SchemeGroupVersion.WithResource(resource))
 }

@@ -49,7 +49,7 @@ func siblings() map[string][]string {
 		"component":                   {"authn", "client", "controllers", "events", "events/publish", "informer", "lifecycle"},
 		"component/controllermanager": {everything}, // all controllers
 		"component/remote":            {"authn", "client", "client/rest", "component", "controllers/leaderelection", "events/publish", "informer", "informer/wire", "lifecycle"},
-		"component/kubescheduler":     {"authn", "component", "lifecycle", "scheduler", "scheduler/plugins"},
+		"component/kubescheduler":     {"authn", "component", "informer", "lifecycle", "scheduler", "scheduler/plugins", "scheduler/volumes"},
 		"conformance":                 {everything},
 		"controllers": {"client", "events", "informer", "lifecycle", "internal/pause", "internal/quota", "podspec/restart",
 			"internal/cronschedule", // of CronJobs
@@ -231,9 +231,10 @@ func behind() map[string][]string {
 		"registry/storage":                               append(kind, "podspec", "podspec/qos", "podspec/restart", "podspec/signername"),
 		"registry/storagemigration":                      kind,
 		"scheduler":                                      {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler/internal/retry", "scheduler/queue"},
-		"scheduler/plugins":                              {"client", "events", "informer", "internal/pause", "podspec/features", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue", "scheduler/signature"},
+		"scheduler/plugins":                              {"client", "events", "informer", "internal/pause", "podspec/features", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue", "scheduler/signature", "scheduler/volumes"},
 		"scheduler/queue":                                {},
 		"scheduler/signature":                            {},
+		"scheduler/volumes":                              {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
 		"scheduler/schedulertest":                        {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
 		"storage":                                        {},
 		"storage/internal/bulk":                          {"storage"},
@@ -287,7 +288,7 @@ func limits() map[string]int {
 		"client/kubeconfig":              115,
 		"client/printer":                 85,
 		"client/rest":                    120,
-		"cluster":                        283, // of which 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
+		"cluster":                        285, // of which 2 are for volumes of CSI drivers that replaced plugins, 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
 		"component":                      90,
 		"component/controllermanager":    103, // the types of all kinds that controllers read, the parser of schedules
 		"component/remote":               255, // client-go's discovery knows all kinds of the API
@@ -306,8 +307,8 @@ func limits() map[string]int {
 		"cri/serve":                      125,
 		"cri/streams":                    24, // SPDY and WebSocket
 		"events":                         90,
-		"examples":                       436, // of examples/cluster, one for what a log file may grow to
-		"examples/assets":                550, // rules for definitions, CEL, as in examples/cluster
+		"examples":                       438, // of examples/cluster, one for what a log file may grow to
+		"examples/assets":                552, // rules for definitions, CEL, as in examples/cluster
 		"examples/controller":            640, // controller-runtime
 		"informer":                       80,
 		"informer/clientgo":              125, // the caches of client-go
@@ -334,7 +335,7 @@ func limits() map[string]int {
 		"internal/bootstraptoken":        70,  // secrets
 		"internal/strategicpatch":        145, // apimachinery's reading of the tags of types
 		"internal/testserver":            220,
-		"internal/testcluster":           290,
+		"internal/testcluster":           292,
 		"internal/transcript":            150,
 		"lifecycle":                      0,
 		"kubelet":                        90,
@@ -372,18 +373,18 @@ func limits() map[string]int {
 		"storage/wal":                    1,
 
 		// Upstream's rules for definitions and schemas.
-		"cluster/customresources":              539,
+		"cluster/customresources":              541,
 		"controllers/customresourcedefinition": 460,
 		"examples/cluster":                     700,
 
 		// The types of metrics and of kubelets' summaries.
-		"cluster/resourcemetrics": 285,
+		"cluster/resourcemetrics": 287,
 
 		// A cache of rate limiters.
-		"cluster/admissionconfig": 284,
+		"cluster/admissionconfig": 286,
 
 		// The types of APIServices, and client-go's headers for proxies.
-		"cluster/aggregation": 288,
+		"cluster/aggregation": 290,
 
 		// Upstream's evaluation of expressions in CEL.
 		"admission/internal/expressions": 270,
@@ -391,11 +392,11 @@ func limits() map[string]int {
 		"admission/policy/typecheck":     290,
 		"admission/webhook/cel":          270,
 		"registry/resource/selectors":    270,
-		"cluster/policies":               386,
-		"cluster/webhooks":               385,
+		"cluster/policies":               388,
+		"cluster/webhooks":               387,
 
 		// All of it, and controller-runtime's installation of definitions and webhooks.
-		"envtest": 867,
+		"envtest": 869,
 
 		// The serializer of configuration files; gRPC, for KMS plugins; x/crypto.
 		"storage/encryption/config":    210,

@@ -143,10 +143,6 @@ func spreading(when corev1.UnsatisfiableConstraintAction) func(*corev1.PodSpec) 
 	}
 }
 
-func claiming(s *corev1.PodSpec) {
-	mounting(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}})(s)
-}
-
 func claimingDevices(s *corev1.PodSpec) {
 	s.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("gpu")}}
 	s.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
@@ -194,15 +190,6 @@ func walks() map[string]func(*asker) {
 		"topology spread constraints that forbid": asking(spreading(corev1.DoNotSchedule)),
 		"topology spread constraints that wish":   asking(spreading(corev1.ScheduleAnyway)),
 		"preemption":                              preempting,
-		"persistent volume claims":                asking(claiming),
-		"ephemeral volumes": asking(func(s *corev1.PodSpec) {
-			s.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
-				VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{
-					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-					Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
-				}},
-			}}}}
-		}),
 		"volumes of servers other than NFS": asking(mounting(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{
 			TargetPortal: "10.0.0.1", IQN: "iqn.2001-04.com.example:storage", Lun: 0,
 		}})),

@@ -1,16 +1,23 @@
 // Package plugins has the plugins of upstream's default profile, with upstream's names, reasons and scores: a
-// file and a type for each, which is a scheduler.Predicate, a scheduler.Priority or both. Those for volumes,
-// pod affinity, topology spread and dynamic resources do not exist yet: Undecided keeps pods waiting that
-// require these.
+// file and a type for each, which is a scheduler.Predicate, a scheduler.Priority or both. Those for pod
+// affinity, topology spread and dynamic resources do not exist yet: Undecided keeps pods waiting that require
+// these.
 //
-// Each type's zero value is ready to use, holds no state, and may be shared by goroutines. None of the
-// predicates fails, and each knows which events may help a pod that it refused (scheduler.Hinter); of the
-// priorities only NodeAffinity fails, for preferred terms that cannot be parsed. All but ImageLocality are
-// scheduler.Local.
+// Each type's zero value is ready to use, holds no state, and may be shared by goroutines. The four about
+// volumes, VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone, need a volumes.Volumes, which
+// WithVolumes gives them; without it, pods with persistent volume claims are refused.
+//
+// Each predicate knows which events may help a pod that it refused (scheduler.Hinter). Those about volumes fail
+// for objects that contradict each other, and of the priorities NodeAffinity for preferred terms that cannot be
+// parsed; the others never fail. All but ImageLocality and those about volumes are scheduler.Local; these skip
+// pods without volumes of their kind.
 package plugins
 
 import (
+	"cmp"
+
 	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/volumes"
 )
 
 // Default returns upstream's default plugins with their default weights, in upstream's order, as far as they
@@ -24,9 +31,32 @@ func Default() []scheduler.Enabled {
 		{Plugin: NodeAffinity{}, Weight: 2},
 		{Plugin: NodePorts{}},
 		{Plugin: NodeResourcesFit{}, Weight: 1},
+		{Plugin: VolumeRestrictions{}},
+		{Plugin: NodeVolumeLimits{}},
+		{Plugin: VolumeBinding{}, Weight: 1},
+		{Plugin: VolumeZone{}},
 		{Plugin: NodeResourcesBalancedAllocation{}, Weight: 1},
 		{Plugin: ImageLocality{}, Weight: 1},
 		{Plugin: Undecided{}},
 		{Plugin: NodeDeclaredFeatures{}},
 	}
+}
+
+// WithVolumes returns a copy of plugins in which those about volumes use v, unless they use another already. A
+// Scheduler with them needs v among its Sources.Others.
+func WithVolumes(plugins []scheduler.Enabled, v *volumes.Volumes) []scheduler.Enabled {
+	plugins = scheduler.With(plugins)
+	for i := range plugins {
+		switch p := plugins[i].Plugin.(type) {
+		case VolumeRestrictions:
+			plugins[i].Plugin = VolumeRestrictions{cmp.Or(p.Volumes, v)}
+		case NodeVolumeLimits:
+			plugins[i].Plugin = NodeVolumeLimits{cmp.Or(p.Volumes, v)}
+		case VolumeBinding:
+			plugins[i].Plugin = VolumeBinding{cmp.Or(p.Volumes, v)}
+		case VolumeZone:
+			plugins[i].Plugin = VolumeZone{cmp.Or(p.Volumes, v)}
+		}
+	}
+	return plugins
 }

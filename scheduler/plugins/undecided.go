@@ -10,9 +10,9 @@ import (
 )
 
 // Undecided keeps pods waiting that require something which no predicate decides about yet, so that nothing is
-// silently ignored: required pod affinity and anti-affinity, topology spread constraints with DoNotSchedule,
-// persistent volume claims and resource claims. It replaces upstream's InterPodAffinity, PodTopologySpread,
-// VolumeBinding and DynamicResources and shrinks as they are added. For a missing object that cannot exist
+// silently ignored: required pod affinity and anti-affinity, topology spread constraints with DoNotSchedule, and
+// resource claims. It replaces upstream's InterPodAffinity, PodTopologySpread and DynamicResources and shrinks as
+// they are added. For a missing object that cannot exist
 // here, its messages are upstream's.
 //
 // It considers the pod alone: running pods with required anti-affinity of their own keep no other pod away.
@@ -52,9 +52,7 @@ func (Undecided) MayHelp(*corev1.Pod, scheduler.Event) bool { return false }
 // undecided returns why the pod must wait, in the order of upstream's plugins.
 func undecided(pod *corev1.Pod) *scheduler.Refusal {
 	reasons := undecidedPlacement(&pod.Spec)
-	if claim := claimed(pod); claim != "" {
-		reasons = []string{claim}
-	} else if claim := missingResourceClaim(pod); claim != "" {
+	if claim := missingResourceClaim(pod); claim != "" {
 		reasons = append(reasons, claim)
 	}
 	if len(reasons) == 0 {
@@ -63,23 +61,7 @@ func undecided(pod *corev1.Pod) *scheduler.Refusal {
 	return &scheduler.Refusal{Reasons: reasons, Unresolvable: true}
 }
 
-// claimed names the first claim of the pod, since claims are not looked at here whether they are bound or not; those of
-// ephemeral volumes come last.
-func claimed(pod *corev1.Pod) string {
-	const unsupported = "pod requires persistentvolumeclaim %q, which this scheduler does not support"
-	ephemeral := ""
-	for _, v := range pod.Spec.Volumes {
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			return fmt.Sprintf(unsupported, v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil && ephemeral == "":
-			ephemeral = fmt.Sprintf(unsupported, pod.Name+"-"+v.Name)
-		}
-	}
-	return ephemeral
-}
-
-// missingResourceClaim is missingClaim for resource claims, which nothing allocates here.
+// missingResourceClaim names the first resource claim of the pod, or the template of which nothing creates a claim here.
 func missingResourceClaim(pod *corev1.Pod) string {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return ""

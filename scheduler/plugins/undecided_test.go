@@ -19,12 +19,6 @@ func undecided() map[string]struct {
 	spread := func(key string, when corev1.UnsatisfiableConstraintAction) corev1.TopologySpreadConstraint {
 		return corev1.TopologySpreadConstraint{TopologyKey: key, WhenUnsatisfiable: when}
 	}
-	claim := func(name string) corev1.Volume {
-		return corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
-		}}
-	}
-	ephemeral := corev1.Volume{Name: "e", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}
 	named := func(f func(*corev1.PodSpec)) *corev1.Pod {
 		p := edit(pod(), f)
 		p.Namespace, p.Name = "ns", "p"
@@ -44,18 +38,6 @@ func undecided() map[string]struct {
 		"spread": {named(func(s *corev1.PodSpec) {
 			s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{spread("a", corev1.ScheduleAnyway), spread("b", corev1.DoNotSchedule)}
 		}), "pod requires topology spread (b), which this scheduler does not support"},
-		"a claim": {named(func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{claim("x")} }), `pod requires persistentvolumeclaim "x", which this scheduler does not support`},
-		"the first of two claims": {named(func(s *corev1.PodSpec) {
-			s.Volumes = []corev1.Volume{ephemeral, claim("x"), claim("y")}
-			s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: ptr.To("gpu")}}
-		}), `pod requires persistentvolumeclaim "x", which this scheduler does not support`},
-		"the first of two ephemeral volumes": {named(func(s *corev1.PodSpec) {
-			second := *ephemeral.DeepCopy()
-			second.Name = "f"
-			s.Volumes = []corev1.Volume{ephemeral, second}
-		}), `pod requires persistentvolumeclaim "p-e", which this scheduler does not support`},
-		"an ephemeral volume": {named(func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{ephemeral} }),
-			`pod requires persistentvolumeclaim "p-e", which this scheduler does not support`},
 		"a resource claim": {named(func(s *corev1.PodSpec) {
 			s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: ptr.To("gpu")}}
 		}), `pod requires resourceclaim "gpu", which this scheduler does not support`},
