@@ -176,7 +176,7 @@ func TestPreBinderEndsWithItsPod(t *testing.T) {
 
 // A pod that goes while it is reserved for is not prepared.
 func TestPodGoesBeforeItsPreBinder(t *testing.T) {
-	prepared := error(context.Canceled)
+	prepared := context.Canceled
 	runProfile(t, also(
 		scheduler.ReserverFunc("Slow", func(context.Context, *corev1.Pod, string) (func(), error) {
 			time.Sleep(time.Second)

@@ -41,7 +41,7 @@ func inBubble(t *testing.T, nodes cluster.Nodes, test func(w *world)) {
 		c, err := cluster.Start(t.Context(), cluster.Options{
 			Nodes: nodes, Extensions: []cluster.Extension{localvolumes.Extension(o)},
 			Components: append(cluster.DefaultComponents(), localvolumes.Component(o)),
-			Disable:    []string{"scheduler"}, OnMutation: func(err error) { t.Error(err) },
+			OnMutation: func(err error) { t.Error(err) },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -58,12 +58,7 @@ func inBubble(t *testing.T, nodes cluster.Nodes, test func(w *world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); schedule(ctx, cs) }()
 		test(&world{t, cs, c, dirs})
-		stop()
-		<-done
 	})
 }
 

@@ -288,7 +288,7 @@ func limits() map[string]int {
 		"client/kubeconfig":              115,
 		"client/printer":                 85,
 		"client/rest":                    120,
-		"cluster":                        285, // of which 2 are for volumes of CSI drivers that replaced plugins, 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
+		"cluster":                        286, // of which 3 are for volumes of CSI drivers that replaced plugins, 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
 		"component":                      90,
 		"component/controllermanager":    103, // the types of all kinds that controllers read, the parser of schedules
 		"component/remote":               255, // client-go's discovery knows all kinds of the API
@@ -335,7 +335,7 @@ func limits() map[string]int {
 		"internal/bootstraptoken":        70,  // secrets
 		"internal/strategicpatch":        145, // apimachinery's reading of the tags of types
 		"internal/testserver":            220,
-		"internal/testcluster":           292,
+		"internal/testcluster":           293,
 		"internal/transcript":            150,
 		"lifecycle":                      0,
 		"kubelet":                        90,
@@ -373,18 +373,18 @@ func limits() map[string]int {
 		"storage/wal":                    1,
 
 		// Upstream's rules for definitions and schemas.
-		"cluster/customresources":              541,
+		"cluster/customresources":              542,
 		"controllers/customresourcedefinition": 460,
 		"examples/cluster":                     700,
 
 		// The types of metrics and of kubelets' summaries.
-		"cluster/resourcemetrics": 287,
+		"cluster/resourcemetrics": 288,
 
 		// A cache of rate limiters.
 		"cluster/admissionconfig": 286,
 
 		// The types of APIServices, and client-go's headers for proxies.
-		"cluster/aggregation": 290,
+		"cluster/aggregation": 291,
 
 		// Upstream's evaluation of expressions in CEL.
 		"admission/internal/expressions": 270,
@@ -392,11 +392,11 @@ func limits() map[string]int {
 		"admission/policy/typecheck":     290,
 		"admission/webhook/cel":          270,
 		"registry/resource/selectors":    270,
-		"cluster/policies":               388,
-		"cluster/webhooks":               387,
+		"cluster/policies":               389,
+		"cluster/webhooks":               388,
 
 		// All of it, and controller-runtime's installation of definitions and webhooks.
-		"envtest": 869,
+		"envtest": 870,
 
 		// The serializer of configuration files; gRPC, for KMS plugins; x/crypto.
 		"storage/encryption/config":    210,

@@ -53,10 +53,8 @@ func TestAdminAccess(t *testing.T) {
 		}
 		c.Spec.Devices.Requests[0].Exactly.AdminAccess = new(true)
 		template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}, Spec: resourcev1.ResourceClaimTemplateSpec{Spec: c.Spec}}
-		at := want
-		if want == "" {
-			at = "<nil>"
-		} else {
+		at := "<nil>"
+		if want != "" {
 			at = "spec.devices.requests[0]." + want
 		}
 		if got := refusals(claims.Rules.Guard(t.Context(), c, nil)); got != at {

@@ -368,8 +368,6 @@ func (d declarations) deviceOf(device *resourcev1.Device, p *field.Path) field.E
 }
 
 // counters are those of a name, or of one that is known if at is nil.
-//
-//nolint:revive // two values and where they are
 func (d declarations) counters(name *string, at *field.Path, counters, old map[string]resourcev1.Counter, p *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if at != nil {

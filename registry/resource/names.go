@@ -149,7 +149,7 @@ func covered(errs field.ErrorList, p *field.Path) field.ErrorList {
 	for _, err := range errs {
 		rest, of := strings.CutPrefix(err.Field, prefix)
 		if of && (err.Type == field.ErrorTypeTooMany && rest == "" || err.Type == field.ErrorTypeDuplicate && strings.Count(rest, "[") == 1 && strings.HasSuffix(rest, "]")) {
-			err.MarkCoveredByDeclarative()
+			_ = err.MarkCoveredByDeclarative() // it returns err
 		}
 	}
 	return errs

@@ -201,7 +201,6 @@ func validateConsumption(c resourcev1.DeviceCounterConsumption, p *field.Path) f
 	return validateCounters(c.CounterSet, p.Child("counterSet"), c.Counters, p.Child("counters"), resourcev1.ResourceSliceMaxCountersPerDeviceCounterConsumption)
 }
 
-//nolint:revive // two values and where they are
 func validateCounters(name string, at *field.Path, counters map[string]resourcev1.Counter, p *field.Path, most int) field.ErrorList {
 	var errs field.ErrorList
 	if name == "" {

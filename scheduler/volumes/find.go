@@ -105,9 +105,10 @@ func (c *Claims) checkBound(name string, node *corev1.Node) (conflict, missing b
 			}
 			r = reachOf(pv)
 		}
-		if r.from(node) != nil {
-			return true, false, nil
+		if r.from(node) == nil {
+			continue
 		}
+		return true, false, nil
 	}
 	return false, false, nil
 }

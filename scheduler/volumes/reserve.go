@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
 )
@@ -263,8 +262,8 @@ func (v *Volumes) dynamicDone(d dynamic, node *corev1.Node, csi *storagev1.CSINo
 		return false, fmt.Errorf("provisioning failed for PVC %q", claim.Name)
 	}
 	if claim.Spec.VolumeName != "" {
-		pv, err := v.volumes.stored(types.NamespacedName{Name: claim.Spec.VolumeName})
-		if err != nil {
+		pv, ok := v.volumes.in.Get("", claim.Spec.VolumeName)
+		if !ok {
 			return false, nil // not seen yet, or gone, and then the claim will be unbound
 		}
 		if err := reachable(pv, node, csi); err != nil {

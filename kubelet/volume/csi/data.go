@@ -50,8 +50,8 @@ func (d data) save(dir string) error {
 	return atomicfile.Write(filepath.Join(dir, dataFile), content, 0o644)
 }
 
-// clear removes a directory that something was mounted at, and the data beside it. What is still mounted there stays.
-func clear(parent, at string) error {
+// clearAway removes a directory that something was mounted at, and the data beside it. What is still mounted there stays.
+func clearAway(parent, at string) error {
 	if mounted, err := isMountPoint(filepath.Join(parent, at)); err != nil {
 		return err
 	} else if mounted {

@@ -212,7 +212,7 @@ func (d *Drivers) stage(ctx context.Context, o *operation) error {
 	})
 	if err != nil {
 		if final(err) {
-			err = errors.Join(err, clear(parent, stagingDir))
+			err = errors.Join(err, clearAway(parent, stagingDir))
 		}
 		return &claims.MountError{Operation: mountDevice, Err: err}
 	}
@@ -310,7 +310,7 @@ func (d *Drivers) secrets(ctx context.Context, ref *corev1.SecretReference, what
 func (d *Drivers) TearDown(ctx context.Context, _ types.UID, dir string) error {
 	known, err := load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return clear(dir, mountDir) // nothing was mounted yet
+		return clearAway(dir, mountDir) // nothing was mounted yet
 	}
 	if err != nil {
 		return err
@@ -330,7 +330,7 @@ func (d *Drivers) TearDown(ctx context.Context, _ types.UID, dir string) error {
 	if err := d.unpublish(ctx, known, dir, last); err != nil {
 		return err
 	}
-	if err := clear(dir, mountDir); err != nil {
+	if err := clearAway(dir, mountDir); err != nil {
 		return err
 	}
 	if last {
@@ -372,7 +372,7 @@ func (d *Drivers) unpublish(ctx context.Context, known data, dir string, last bo
 	d.mu.Lock()
 	delete(d.staged, uniqueName(known.Driver, known.Handle))
 	d.mu.Unlock()
-	return clear(filepath.Dir(staging), stagingDir)
+	return clearAway(filepath.Dir(staging), stagingDir)
 }
 
 // last reports whether no other pod has a volume.
