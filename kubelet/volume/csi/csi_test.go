@@ -176,7 +176,7 @@ func TestErrors(t *testing.T) {
 
 // TestHanging: a driver that hangs is given up on, and only what needs that volume waits.
 func TestHanging(t *testing.T) {
-	b := start(t, csi.Options{Timeout: 300 * time.Millisecond}, object(nil))
+	b := start(t, csi.Options{Timeout: 5 * time.Second}, object(nil)) // enough for a call that does not hang on a busy machine
 	b.script.set(func() { b.script.hang["stage"] = true })
 	hung := make(chan error, 1)
 	go func() { hung <- b.setUp(mountOf("p")) }()
