@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,21 +44,36 @@ type bench struct {
 type directories struct {
 	localprovisioner.Names
 	elsewhere string // a node of others
-	err       error
+
+	mu  sync.Mutex
+	err error
+}
+
+// fail makes everything fail from now on, or nothing any more.
+func (d *directories) fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = err
+}
+
+func (d *directories) failure() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
 }
 
 func (d *directories) Serves(node string) bool { return node != d.elsewhere }
 
 func (d *directories) Make(ctx context.Context, node, volume string) (string, error) {
-	if d.err != nil {
-		return "", d.err
+	if err := d.failure(); err != nil {
+		return "", err
 	}
 	return d.Names.Make(ctx, node, volume)
 }
 
 func (d *directories) Remove(ctx context.Context, node, volume string) error {
-	if d.err != nil {
-		return d.err
+	if err := d.failure(); err != nil {
+		return err
 	}
 	return d.Names.Remove(ctx, node, volume)
 }
@@ -316,17 +332,17 @@ func TestNodeIsGone(t *testing.T) {
 // TestRetries: what fails is tried again, with an event each time.
 func TestRetries(t *testing.T) {
 	inBubble(t, controllerstest.Options{}, func(b *bench) {
-		b.dirs.err = errors.New("disk full")
+		b.dirs.fail(errors.New("disk full"))
 		c := b.add(claim("data"))
 		b.expectEvents(`data Normal Provisioning: External provisioner is provisioning volume for claim "ns/data"`,
 			`data Warning ProvisioningFailed: failed to provision volume with StorageClass "local": disk full`)
-		b.dirs.err = nil
+		b.dirs.fail(nil)
 		time.Sleep(time.Minute)
 		pv := b.volume(c)
 		if pv == nil {
 			b.Fatal("no volume")
 		}
-		b.dirs.err = errors.New("busy")
+		b.dirs.fail(errors.New("busy"))
 		b.release(c)
 		if events := b.recorder.Events(); events[len(events)-1].Reason != "VolumeFailedDelete" || events[len(events)-1].Message != "busy" || events[len(events)-1].Regarding.Kind != "PersistentVolume" {
 			b.Errorf("%+v", events[len(events)-1])
@@ -334,7 +350,7 @@ func TestRetries(t *testing.T) {
 		if b.volume(c) == nil {
 			b.Error("the volume went without its directory")
 		}
-		b.dirs.err = nil
+		b.dirs.fail(nil)
 		time.Sleep(time.Hour)
 		if b.volume(c) != nil || b.dirs.Has("node-0", pv.Name) {
 			b.Error("the volume is left")
