@@ -159,8 +159,11 @@ func (r *registrars) register(ctx context.Context, path string, s *socket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.busy = false
+	if name != "" {
+		s.driver = name
+	}
 	if err == nil {
-		s.done, s.driver = true, name
+		s.done = true
 		return
 	}
 	if ctx.Err() == nil {
@@ -170,7 +173,8 @@ func (r *registrars) register(ctx context.Context, path string, s *socket) {
 	s.retry = time.Now().Add(s.pause)
 }
 
-// greet asks a registrar for its driver, registers it, and says how that went. Plugins of other kinds are left to others.
+// greet asks a registrar for its driver, registers it, and says how that went. It returns the driver's name if it is registered,
+// also if the registrar could not be told. Plugins of other kinds are left to others.
 func (d *Drivers) greet(ctx context.Context, path string) (string, error) {
 	conn, err := connect(path)
 	if err != nil {
@@ -197,7 +201,10 @@ func (d *Drivers) greet(ctx context.Context, path string) (string, error) {
 	if _, err := registrar.NotifyRegistrationStatus(told, answer); err != nil && refused == nil {
 		return info.GetName(), fmt.Errorf("telling the registrar: %w", err)
 	}
-	return info.GetName(), refused
+	if refused != nil {
+		return "", refused
+	}
+	return info.GetName(), nil
 }
 
 // errVersions means that a driver speaks no version of CSI that is known here.
