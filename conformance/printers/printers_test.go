@@ -77,7 +77,7 @@ func kinds() map[schema.GroupResource]schema.GroupVersionKind {
 		"rbac.authorization.k8s.io/v1": "clusterrolebindings=ClusterRoleBinding clusterroles=ClusterRole rolebindings=RoleBinding roles=Role",
 		"resource.k8s.io/v1": "deviceclasses=DeviceClass devicetaintrules=DeviceTaintRule resourceclaims=ResourceClaim " +
 			"resourceclaimtemplates=ResourceClaimTemplate resourceslices=ResourceSlice",
-		"scheduling.k8s.io/v1":         "priorityclasses=PriorityClass",
+		"scheduling.k8s.io/v1": "priorityclasses=PriorityClass",
 		"storage.k8s.io/v1": "csidrivers=CSIDriver csinodes=CSINode csistoragecapacities=CSIStorageCapacity storageclasses=StorageClass " +
 			"volumeattachments=VolumeAttachment volumeattributesclasses=VolumeAttributesClass",
 		"storagemigration.k8s.io/v1": "storageversionmigrations=StorageVersionMigration",

@@ -97,7 +97,7 @@ func strategies() map[string]strategy {
 		"deviceclasses": deviceclass.Strategy, "resourceslices": resourceslice.Strategy,
 		"devicetaintrules": devicetaintrule.Strategy, "devicetaintrules/status": devicetaintrule.StatusStrategy,
 		"resourceclaims": claims, "resourceclaims/status": resourceclaim.NewStatusStrategy(claims),
-		"resourceclaimtemplates": resourceclaimtemplate.NewStrategy(namespaces{}),
+		"resourceclaimtemplates":      resourceclaimtemplate.NewStrategy(namespaces{}),
 		"validatingadmissionpolicies": policies, "validatingadmissionpolicies/status": validatingadmissionpolicy.NewStatusStrategy(policies),
 		"validatingadmissionpolicybindings": validatingadmissionpolicybinding.NewStrategy(nil, nil, resources),
 		"mutatingadmissionpolicies":         mutatingadmissionpolicy.NewStrategy(nil, resources),
@@ -137,7 +137,9 @@ func strategies() map[string]strategy {
 }
 
 // namespaces all let claims have administrative access.
-type namespaces struct{ corev1client.NamespaceInterface }
+type namespaces struct {
+	corev1client.NamespaceInterface
+}
 
 func (namespaces) Get(context.Context, string, metav1.GetOptions) (*corev1.Namespace, error) {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{resourcev1.DRAAdminNamespaceLabelKey: "true"}}}, nil
