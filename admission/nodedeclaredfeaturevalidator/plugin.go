@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/admission/internal/pods"
 	"github.com/keelson-dev/keelson/podspec/features"
 )
 
@@ -37,22 +37,9 @@ func (*Plugin) Handles(op admission.Operation) bool { return op == admission.Upd
 
 // Validate implements admission.Validator.
 func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
-	if r.Resource.GroupResource() != (schema.GroupResource{Resource: "pods"}) || r.Subresource != "" && r.Subresource != "resize" {
-		return nil
-	}
-	pod, ok := r.Object.(*corev1.Pod)
-	if !ok {
-		return admission.BadRequest("expected a pod but got a %T", r.Object)
-	}
-	if pod.Spec.NodeName == "" {
-		return nil
-	}
-	old, ok := r.OldObject.(*corev1.Pod)
-	if !ok {
-		return admission.BadRequest("expected an old pod but got a %T", r.OldObject)
-	}
-	if old.Generation == pod.Generation { // the spec is the same
-		return nil
+	pod, old, err := pods.Changed(r, "", "resize")
+	if pod == nil || err != nil {
+		return err
 	}
 	return p.check(r, pod, old)
 }

@@ -7,10 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/admission/internal/pods"
 )
 
 // Name is the plugin's name.
@@ -44,22 +44,9 @@ func (*Plugin) Handles(op admission.Operation) bool { return op == admission.Upd
 
 // Validate implements admission.Validator.
 func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
-	if r.Resource.GroupResource() != (schema.GroupResource{Resource: "pods"}) || r.Subresource != "resize" {
-		return nil
-	}
-	pod, ok := r.Object.(*corev1.Pod)
-	if !ok {
-		return admission.BadRequest("expected a pod but got a %T", r.Object)
-	}
-	if pod.Spec.NodeName == "" {
-		return nil
-	}
-	old, ok := r.OldObject.(*corev1.Pod)
-	if !ok {
-		return admission.BadRequest("expected an old pod but got a %T", r.OldObject)
-	}
-	if old.Generation == pod.Generation { // the spec is the same
-		return nil
+	pod, _, err := pods.Changed(r, "resize")
+	if pod == nil || err != nil {
+		return err
 	}
 	node, ok := p.nodes.Get("", pod.Spec.NodeName)
 	if !ok {

@@ -20,7 +20,7 @@ import (
 
 // Sources are what the controller reads.
 type Sources struct {
-	// The claims, the volumes, and the storage classes of the cluster.
+	// The claims, the volumes, the storage classes and the nodes of the cluster.
 	Claims  *informer.Informer[*corev1.PersistentVolumeClaim]
 	Volumes *informer.Informer[*corev1.PersistentVolume]
 	Classes *informer.Informer[*storagev1.StorageClass]

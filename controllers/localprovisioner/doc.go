@@ -2,7 +2,7 @@
 // whose storage class names Provisioner, once a node has been selected for its first consumer. The volume is of that
 // node only. When the claim is gone, the directory is removed and then the volume, unless it is to be retained.
 //
-// Directories makes and removes the directories: InName remembers names, for nodes that are simulated; node/localvolumes
+// Directories makes and removes the directories: Names remembers names, for nodes that are simulated; node/localvolumes
 // keeps them on this machine.
 //
 // Volumes are shared by all pods of their node: of the access modes only ReadWriteOnce and ReadWriteOncePod can be
