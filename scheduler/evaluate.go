@@ -31,6 +31,7 @@ type evaluation struct {
 	whole        int
 	wholeRefusal *Refusal
 	only         restriction
+	checks       []check // of the predicates that have something to check
 
 	feasible []int32 // numbers of the feasible nodes
 	nodes    []*NodeInfo
@@ -77,6 +78,7 @@ func (e *evaluation) run(p *roles, class *class, pod *corev1.Pod, s *Snapshot) {
 		e.err = err
 		return
 	}
+	e.checks = checks
 	if e.only.names != nil {
 		class = nil // restricted to few nodes, not worth caching for all
 	}
@@ -100,7 +102,7 @@ func (e *evaluation) run(p *roles, class *class, pod *corev1.Pod, s *Snapshot) {
 
 func (e *evaluation) reset(p *roles, pod *corev1.Pod, s *Snapshot) {
 	e.plugins, e.pod, e.snapshot = p, pod, s
-	e.whole, e.wholeRefusal, e.only = passed, nil, restriction{}
+	e.whole, e.wholeRefusal, e.only, e.checks = passed, nil, restriction{}, nil
 	e.feasible, e.nodes = e.feasible[:0], e.nodes[:0]
 	e.first, e.looked, e.chosen, e.err = 0, 0, -1, nil
 	e.scores.reset(0, 0)
@@ -116,6 +118,8 @@ type check struct {
 	number int16
 	local  bool // its results are cached in the class
 	call   func(*NodeInfo) *Refusal
+	// changed checks a node whose pods are not those in the snapshot; nil if call does.
+	changed func(was, is *NodeInfo) *Refusal
 }
 
 // prepare calls the predicates' Prepare for the pod.
@@ -145,7 +149,10 @@ func (e *evaluation) prepare(class *class) ([]check, error) {
 			pod := e.pod
 			call = func(n *NodeInfo) *Refusal { return predicate.Check(pod, n) }
 		}
-		checks = append(checks, check{number: int16(i), local: class != nil && class.localPredicates[i], call: call})
+		checks = append(checks, check{
+			number: int16(i), local: class != nil && class.localPredicates[i],
+			call: call, changed: e.changed(predicate, prepared),
+		})
 	}
 	return checks, nil
 }
@@ -166,6 +173,39 @@ func (e *evaluation) prepareOne(class *class, i int) (Prepared, error) {
 		class.prepared[i] = &prepared
 	}
 	return *class.prepared[i], nil
+}
+
+// changed returns how to check a node with other pods than in the snapshot; nil if its usual check suffices.
+func (e *evaluation) changed(predicate Predicate, prepared Prepared) func(was, is *NodeInfo) *Refusal {
+	if prepared.CheckChanged != nil {
+		return prepared.CheckChanged
+	}
+	p, prepares := predicate.(Preparer)
+	if _, local := predicate.(Local); local || !prepares {
+		return nil
+	}
+	pod, s := e.pod, e.snapshot
+	return func(_, is *NodeInfo) *Refusal {
+		again, err := p.Prepare(pod, s.with(is))
+		switch {
+		case err != nil:
+			return &Refusal{Err: err}
+		case again.Skip:
+			return nil
+		case again.Refusal != nil:
+			return again.Refusal
+		case again.Nodes != nil && !slices.Contains(again.Nodes, is.Name):
+			return leftOut([]string{predicate.Name()})
+		case again.Check != nil:
+			return again.Check(is)
+		}
+		return predicate.Check(pod, is)
+	}
+}
+
+// leftOut is the refusal of a node that is not among the Prepared.Nodes of the named predicates.
+func leftOut(by []string) *Refusal {
+	return &Refusal{Reasons: []string{fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", by)}, Unresolvable: true}
 }
 
 // restrict intersects the nodes with names, and reports whether none is left.
@@ -235,15 +275,31 @@ func (e *evaluation) fitsWithNominated(node *NodeInfo, checks []check) (int16, *
 	if with == node {
 		return passed, nil
 	}
-	return ask(with, checks)
+	return askChanged(node, with, checks)
+}
+
+// askChanged is ask for a node whose pods are not those in the snapshot.
+func askChanged(was, is *NodeInfo, checks []check) (int16, *Refusal) {
+	for _, c := range checks {
+		var r *Refusal
+		if c.changed != nil {
+			r = c.changed(was, is)
+		} else {
+			r = c.call(is)
+		}
+		if r != nil {
+			return c.number, r
+		}
+	}
+	return passed, nil
 }
 
 // filter checks each node.
 func (e *evaluation) filter(class *class, checks []check) {
-	var leftOut *Refusal
+	var excluded *Refusal
 	if e.only.names != nil {
 		by := slices.Sorted(slices.Values(e.only.by))
-		leftOut = &Refusal{Reasons: []string{fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", by)}, Unresolvable: true}
+		excluded = leftOut(by)
 	}
 	if class != nil {
 		class.follow(e.snapshot, checks)
@@ -257,7 +313,7 @@ func (e *evaluation) filter(class *class, checks []check) {
 	for i, node := range e.snapshot.nodes {
 		e.looked++
 		if e.only.names != nil && !e.only.names[node.Name] {
-			e.refusedBy[i], e.refusals[i] = left, leftOut
+			e.refusedBy[i], e.refusals[i] = left, excluded
 			continue
 		}
 		by, refusal := int16(passed), (*Refusal)(nil)

@@ -34,6 +34,18 @@ type Prepared struct {
 	Nodes []string
 	// Check, if set, replaces the predicate's Check for this pod.
 	Check func(node *NodeInfo) *Refusal
+	// CheckChanged, if set, checks a node whose pods are not those in the snapshot: with pods that are nominated
+	// for it, or without victims of a preemption ("AddPod" and "RemovePod" of a PreFilter upstream). was is the
+	// node in the snapshot, is the same node with other pods; all other nodes are as in the snapshot. Without
+	// it, Prepare is called again with a snapshot of that state, unless the predicate is Local: then Check
+	// suffices.
+	CheckChanged func(was, is *NodeInfo) *Refusal
+}
+
+// ByNode returns the result of a Preparer whose check depends on the node alone, and on no other nodes of the
+// snapshot.
+func ByNode(check func(node *NodeInfo) *Refusal) Prepared {
+	return Prepared{Check: check, CheckChanged: func(_, is *NodeInfo) *Refusal { return check(is) }}
 }
 
 // Gate is the part of a plugin that keeps pods from being tried at all ("PreEnqueue" upstream).

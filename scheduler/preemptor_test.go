@@ -234,3 +234,89 @@ func TestNominationRemoved(t *testing.T) {
 		})
 	}
 }
+
+// Predicates that look at other nodes see nominated pods, too: by a check of their own, or prepared again.
+func TestNominatedPodsCountElsewhere(t *testing.T) {
+	const reason = "node(s) belonged to a cluster with such a pod"
+	alike := func(n *scheduler.NodeInfo) (found int) {
+		for _, p := range n.Pods {
+			if p.Pod.Labels["app"] == "web" {
+				found++
+			}
+		}
+		return found
+	}
+	refuse := func(found int) *scheduler.Refusal {
+		if found > 0 {
+			return scheduler.Refuse(reason)
+		}
+		return nil
+	}
+	count := func(s *scheduler.Snapshot) (found int) {
+		for _, n := range s.Nodes() {
+			found += alike(n)
+		}
+		return found
+	}
+	calls := 0
+	for name, prepare := range map[string]func(*scheduler.Snapshot) (scheduler.Prepared, error){
+		"again": func(s *scheduler.Snapshot) (scheduler.Prepared, error) {
+			found := count(s)
+			return scheduler.Prepared{Check: func(*scheduler.NodeInfo) *scheduler.Refusal { return refuse(found) }}, nil
+		},
+		"again, whole": func(s *scheduler.Snapshot) (scheduler.Prepared, error) {
+			return scheduler.Prepared{Refusal: refuse(count(s))}, nil
+		},
+		"again, nodes": func(s *scheduler.Snapshot) (scheduler.Prepared, error) {
+			if count(s) > 0 {
+				return scheduler.Prepared{Nodes: []string{"elsewhere"}}, nil
+			}
+			return scheduler.Prepared{}, nil
+		},
+		"again, failing": func(s *scheduler.Snapshot) (scheduler.Prepared, error) {
+			if count(s) > 0 {
+				return scheduler.Prepared{}, errors.New("broken")
+			}
+			return scheduler.Prepared{}, nil
+		},
+		"again, its own check": func(s *scheduler.Snapshot) (scheduler.Prepared, error) {
+			return scheduler.Prepared{Skip: len(s.Nodes()[0].Pods) > 1}, nil
+		},
+		"changed": func(s *scheduler.Snapshot) (scheduler.Prepared, error) {
+			calls++
+			found := count(s)
+			return scheduler.Prepared{
+				Check:        func(*scheduler.NodeInfo) *scheduler.Refusal { return refuse(found) },
+				CheckChanged: func(was, is *scheduler.NodeInfo) *scheduler.Refusal { return refuse(found + alike(is) - alike(was)) },
+			}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			profile := scheduler.Profile{Plugins: []scheduler.Enabled{{Plugin: prepared{scheduler.PredicateFunc("Alone", func(_ *corev1.Pod, n *scheduler.NodeInfo) *scheduler.Refusal {
+				return refuse(alike(n))
+			}), prepare}}}}
+			var state scheduler.State
+			state.SetNode(node("n", "4", "8Gi"))
+			same(t, "n", profile.Schedule(pod("p", "1", "1Gi"), state.Snapshot()).Node)
+			vip := important(pod("vip", "1", "1Gi"), 10)
+			vip.Labels = map[string]string{"app": "web"}
+			state.Nominate(vip, "n")
+			calls = 0
+			d := profile.Schedule(pod("p", "1", "1Gi"), state.Snapshot())
+			same(t, "", d.Node)
+			if name == "changed" {
+				same(t, 1, calls)
+			}
+		})
+	}
+}
+
+// prepared is a predicate with a function for its Preparer.
+type prepared struct {
+	scheduler.Predicate
+	prepare func(*scheduler.Snapshot) (scheduler.Prepared, error)
+}
+
+func (p prepared) Prepare(_ *corev1.Pod, s *scheduler.Snapshot) (scheduler.Prepared, error) {
+	return p.prepare(s)
+}

@@ -179,6 +179,16 @@ func (s *Snapshot) State() *State {
 	}
 }
 
+// with returns a snapshot in which a node that exists has another state.
+func (s *Snapshot) with(node *NodeInfo) *Snapshot {
+	c := *s
+	c.nodes = slices.Clone(s.nodes)
+	if i, ok := find(c.nodes, node.Name); ok {
+		c.nodes[i] = node
+	}
+	return &c
+}
+
 func find(nodes []*NodeInfo, name string) (int, bool) {
 	return slices.BinarySearchFunc(nodes, name, func(n *NodeInfo, name string) int { return cmp.Compare(n.Name, name) })
 }

@@ -26,7 +26,10 @@ func (NodeVolumeLimits) Name() string { return "NodeVolumeLimits" }
 
 // Prepare skips pods without volumes that a driver may have.
 func (l NodeVolumeLimits) Prepare(pod *corev1.Pod, _ *scheduler.Snapshot) (scheduler.Prepared, error) {
-	return scheduler.Prepared{Skip: l.Volumes == nil || !driven(pod)}, nil
+	if l.Volumes == nil || !driven(pod) {
+		return scheduler.Prepared{Skip: true}, nil
+	}
+	return scheduler.ByNode(func(n *scheduler.NodeInfo) *scheduler.Refusal { return l.Check(pod, n) }), nil
 }
 
 // driven reports whether a driver may have volumes of a pod.

@@ -59,13 +59,13 @@ func (b VolumeBinding) Prepare(pod *corev1.Pod, _ *scheduler.Snapshot) (schedule
 	case claims.Immediate > 0:
 		return refuse("pod has unbound immediate PersistentVolumeClaims")
 	}
-	return scheduler.Prepared{Check: func(n *scheduler.NodeInfo) *scheduler.Refusal {
+	return scheduler.ByNode(func(n *scheduler.NodeInfo) *scheduler.Refusal {
 		_, reasons, err := claims.Find(n.Node)
 		if err == nil && len(reasons) == 0 {
 			return nil
 		}
 		return &scheduler.Refusal{Reasons: reasons, Unresolvable: true, Err: err}
-	}}, nil
+	}), nil
 }
 
 // firstClaim returns the pod's first claim; those of ephemeral volumes come last.

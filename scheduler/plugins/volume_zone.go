@@ -69,7 +69,7 @@ func (z VolumeZone) Prepare(pod *corev1.Pod, _ *scheduler.Snapshot) (scheduler.P
 	if len(all) == 0 {
 		return scheduler.Prepared{Skip: true}, nil
 	}
-	return scheduler.Prepared{Check: func(n *scheduler.NodeInfo) *scheduler.Refusal { return inZones(all, n.Node.Labels) }}, nil
+	return scheduler.ByNode(func(n *scheduler.NodeInfo) *scheduler.Refusal { return inZones(all, n.Node.Labels) }), nil
 }
 
 // volumeOf returns the volume of a claim, nil if the claim waits for the pod, or why there is none.
