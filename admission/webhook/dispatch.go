@@ -10,6 +10,7 @@ import (
 	registrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/keelson-dev/keelson/admission"
@@ -19,7 +20,13 @@ import (
 type dispatcher struct {
 	namespaces Namespaces
 	caller     Caller
+	direct     Direct // the Caller if it is one, or nil
 	options    Options
+}
+
+func newDispatcher(namespaces Namespaces, caller Caller, o Options) dispatcher {
+	direct, _ := caller.(Direct)
+	return dispatcher{namespaces: namespaces, caller: caller, direct: direct, options: o.withDefaults()}
 }
 
 // selects returns the version in which a webhook gets a request, or false if it does not get it, or on an error.
@@ -76,24 +83,18 @@ func (d *dispatcher) call(ctx context.Context, h *hook, v *review, mutating bool
 		return nil, failed("could not create admission objects: %w", err)
 	}
 	uid := newUID()
-	message, err := v.message(version, uid)
-	if err != nil {
-		return nil, failed("failed to call webhook: %w", err)
-	}
 	if h.TimeoutSeconds != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(*h.TimeoutSeconds)*time.Second)
 		defer cancel()
 	}
-	body, err := d.caller.Call(ctx, &h.ClientConfig, message)
+	answer, err := d.ask(ctx, h, v, version, uid)
 	switch {
+	case errors.As(err, new(unwritableError)):
+		return nil, admission.Internal(err)
 	case errors.Is(err, ErrClient):
 		return nil, failed("%w", err)
 	case err != nil:
-		return nil, failed("failed to call webhook: %w", err)
-	}
-	answer, err := decodeAnswer(body, version)
-	if err != nil {
 		return nil, failed("failed to call webhook: %w", err)
 	}
 	response, err := verify(answer, version, uid, mutating)
@@ -104,6 +105,27 @@ func (d *dispatcher) call(ctx context.Context, h *hook, v *review, mutating bool
 		return response, denial(h.Name, response.Result)
 	}
 	return response, nil
+}
+
+// ask brings a review to a webhook, without JSON where the Caller can, and returns the answer.
+func (d *dispatcher) ask(ctx context.Context, h *hook, v *review, version string, uid types.UID) (*admissionv1.AdmissionReview, error) {
+	if d.direct != nil {
+		if reviewer := d.direct.Reviewer(&h.ClientConfig); reviewer != nil {
+			q := v.request
+			q.UID = uid
+			answer := &admissionv1.AdmissionReview{TypeMeta: typeOfReview(version), Response: reviewer.Review(ctx, &q)}
+			return answer, ctx.Err()
+		}
+	}
+	message, err := v.message(version, uid)
+	if err != nil {
+		return nil, unwritableError{err}
+	}
+	body, err := d.caller.Call(ctx, &h.ClientConfig, message)
+	if err != nil {
+		return nil, err
+	}
+	return decodeAnswer(body, version)
 }
 
 // report passes on a response's annotations and warnings.

@@ -3,7 +3,8 @@
 //
 // The package decides which webhooks a request concerns, writes reviews and reads the answers. How a review gets
 // to a webhook is up to a [Caller]: package remote calls over TLS, by URL or by service; package inprocess calls
-// http.Handlers in the same process. Compiled match conditions are functions, too ([Options.Compile]): package
+// http.Handlers in the same process. Package handler makes a webhook of an admission plugin; in process, such a one gets
+// the request's objects as they are ([Direct]). Compiled match conditions are functions, too ([Options.Compile]): package
 // cel makes them. Programs without it do not link CEL; there, a webhook with match conditions fails.
 //
 // Mutating webhooks are called one after the other, in the order of their configurations' names and, within one,

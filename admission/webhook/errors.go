@@ -68,3 +68,6 @@ func (e *CallError) Status() metav1.Status { return apierrors.NewInternalError(e
 
 // Unwrap returns the reason.
 func (e *CallError) Unwrap() error { return e.Reason }
+
+// unwritableError means that a request has no JSON, which is not the webhook's fault.
+type unwritableError struct{ error }

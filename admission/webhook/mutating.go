@@ -28,7 +28,7 @@ var _ admission.Reinvoker = (*Mutating)(nil)
 // NewMutating returns the plugin.
 func NewMutating(configurations Configurations[*registrationv1.MutatingWebhookConfiguration], namespaces Namespaces, caller Caller, o Options) *Mutating {
 	return &Mutating{
-		dispatcher: dispatcher{namespaces: namespaces, caller: caller, options: o.withDefaults()},
+		dispatcher: newDispatcher(namespaces, caller, o),
 		hooks:      newHooks(configurations, o, hooksOfMutating),
 	}
 }
@@ -147,9 +147,6 @@ func (p *Mutating) turn(ctx context.Context, r *admission.Request, s *rounds, in
 
 // ask calls a webhook and applies its patch.
 func (p *Mutating) ask(ctx context.Context, r *admission.Request, h *hook, v *review, place string) (changed bool, err error) {
-	if err := v.encode(); err != nil {
-		return false, admission.Internal(err)
-	}
 	response, err := p.call(ctx, h, v, true)
 	p.report(ctx, h, response)
 	if err != nil || len(response.Patch) == 0 {
@@ -185,7 +182,11 @@ func (p *Mutating) ask(ctx context.Context, r *admission.Request, h *hook, v *re
 
 // patched returns the object of a review with a patch applied, in the review's version.
 func patched(ctx context.Context, v *review, patch jsonpatch.Patch) (runtime.Object, error) {
-	body, err := patch.Apply(ctx, v.request.Object.Raw)
+	raw, err := v.raw()
+	if err != nil {
+		return nil, err
+	}
+	body, err := patch.Apply(ctx, raw.object)
 	if err != nil {
 		return nil, err
 	}

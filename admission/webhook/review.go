@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/api/admission/v1beta1"
@@ -28,7 +29,11 @@ const reviewKind = "AdmissionReview"
 type review struct {
 	version Version
 	request admissionv1.AdmissionRequest
+	raw     func() (encoded, error)
 }
+
+// encoded is the JSON of a review's objects.
+type encoded struct{ object, oldObject, options []byte }
 
 // newReview describes a request to webhooks that get it in a version.
 func newReview(r *admission.Request, v Version) (*review, error) {
@@ -48,6 +53,7 @@ func newReview(r *admission.Request, v Version) (*review, error) {
 			return nil, err
 		}
 	}
+	out.raw = sync.OnceValues(out.encode)
 	return out, nil
 }
 
@@ -59,27 +65,36 @@ func extra(of map[string][]string) map[string]authenticationv1.ExtraValue {
 	return out
 }
 
-// encode fills in the JSON of the objects, which several webhooks share.
-func (v *review) encode() (err error) {
+// encode returns the JSON of the objects. Several webhooks share it by way of raw, and those in the same process that take
+// objects as they are do not need it.
+func (v *review) encode() (out encoded, err error) {
 	q := &v.request
-	if q.Object.Raw, err = typed(v.version.Kind, q.Object.Object); err != nil {
-		return err
+	if out.object, err = typed(v.version.Kind, q.Object.Object); err != nil {
+		return out, err
 	}
-	if q.OldObject.Raw, err = typed(v.version.Kind, q.OldObject.Object); err != nil {
-		return err
+	if out.oldObject, err = typed(v.version.Kind, q.OldObject.Object); err != nil {
+		return out, err
 	}
-	q.Options.Raw, err = typed(matching.OptionsKind(q.Options.Object), q.Options.Object)
-	return err
+	out.options, err = typed(matching.OptionsKind(q.Options.Object), q.Options.Object)
+	return out, err
 }
 
 // message is the review for one webhook, in a version of AdmissionReview.
 func (v *review) message(version string, uid types.UID) ([]byte, error) {
+	raw, err := v.raw()
+	if err != nil {
+		return nil, err
+	}
 	q := v.request
-	q.UID = uid
+	q.UID, q.Object.Raw, q.OldObject.Raw, q.Options.Raw = uid, raw.object, raw.oldObject, raw.options
 	return json.Marshal(&admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{Kind: reviewKind, APIVersion: admissionv1.GroupName + "/" + version},
+		TypeMeta: typeOfReview(version),
 		Request:  &q,
 	})
+}
+
+func typeOfReview(version string) metav1.TypeMeta {
+	return metav1.TypeMeta{Kind: reviewKind, APIVersion: admissionv1.GroupName + "/" + version}
 }
 
 // typed encodes an object that may not name its type itself. It returns nil for nil.

@@ -23,7 +23,7 @@ var _ admission.Validator = (*Validating)(nil)
 // NewValidating returns the plugin.
 func NewValidating(configurations Configurations[*registrationv1.ValidatingWebhookConfiguration], namespaces Namespaces, caller Caller, o Options) *Validating {
 	return &Validating{
-		dispatcher: dispatcher{namespaces: namespaces, caller: caller, options: o.withDefaults()},
+		dispatcher: newDispatcher(namespaces, caller, o),
 		hooks:      newHooks(configurations, o, hooksOfValidating),
 	}
 }
@@ -96,13 +96,6 @@ func (p *Validating) selected(ctx context.Context, r *admission.Request) ([]aske
 		}
 		if ok {
 			calls = append(calls, asked{hook: h, review: v})
-		}
-	}
-	for i := range calls {
-		if v := calls[i].review; v.request.Options.Raw == nil {
-			if err := v.encode(); err != nil {
-				return nil, admission.Internal(err)
-			}
 		}
 	}
 	return calls, nil

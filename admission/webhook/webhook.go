@@ -35,6 +35,20 @@ func (f CallerFunc) Call(ctx context.Context, to *registrationv1.WebhookClientCo
 	return f(ctx, to, review)
 }
 
+// Direct is a Caller that reaches some webhooks without writing and reading JSON.
+type Direct interface {
+	Caller
+	// Reviewer returns the webhook that a configuration describes, or nil if it can only be called by Call.
+	Reviewer(to *registrationv1.WebhookClientConfig) Reviewer
+}
+
+// Reviewer is a webhook that takes reviews as they are. Package handler makes one of an admission plugin.
+type Reviewer interface {
+	// Review answers a request, whose objects and options are decoded (RawExtension.Object) and do not name their types.
+	// It must not change what they refer to, and must return soon after ctx ends. It may be called concurrently.
+	Review(ctx context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
+}
+
 // Configurations is the cache of webhook configurations that a plugin reads; an informer is one.
 type Configurations[T any] interface {
 	// List returns all configurations, in any order; the argument is empty. They are shared and never change: a

@@ -3,7 +3,7 @@
 // neither the plugins nor CEL.
 //
 // Webhooks are called by URL over TLS, by service at the service's endpoints, or as an http.Handler in the same process,
-// without certificate or port.
+// without certificate or port. Package admission/webhook/handler makes such a handler of an admission plugin.
 package webhooks
 
 import (

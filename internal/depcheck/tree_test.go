@@ -143,6 +143,7 @@ func behind() map[string][]string {
 		"admission/policy/cel":                           {"admission", "admission/internal/expressions", "admission/internal/matching", "admission/policy", "authn", "authz", "authz/selector", "internal/jsonpatch"},
 		"admission/webhook":                              {"admission", "admission/internal/matching", "authn", "internal/jsonpatch"},
 		"admission/webhook/cel":                          {"admission", "admission/internal/expressions", "admission/internal/matching", "admission/webhook", "authn", "authz", "authz/selector", "internal/jsonpatch"},
+		"admission/webhook/handler":                      {"admission", "admission/internal/matching", "admission/webhook", "authn", "internal/jsonpatch"},
 		"admission/webhook/inprocess":                    {"admission", "admission/internal/matching", "admission/webhook", "admission/webhook/internal/post", "authn", "internal/jsonpatch"},
 		"admission/webhook/internal/post":                {},
 		"admission/webhook/remote":                       {"admission", "admission/internal/matching", "admission/webhook", "admission/webhook/internal/post", "authn", "internal/jsonpatch"},

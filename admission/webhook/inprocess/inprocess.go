@@ -41,7 +41,7 @@ type Caller struct {
 	options  Options
 }
 
-var _ webhook.Caller = (*Caller)(nil)
+var _ webhook.Direct = (*Caller)(nil)
 
 // New returns a Caller.
 func New(handlers Handlers, o Options) *Caller {
@@ -66,6 +66,12 @@ func (c *Caller) Call(ctx context.Context, to *registrationv1.WebhookClientConfi
 		return nil, fmt.Errorf("%w: %w", webhook.ErrClient, err)
 	}
 	return post.Review(ctx, &transport{handler, c.options.MaxAnswer}, at, review, c.options.MaxAnswer)
+}
+
+// Reviewer implements webhook.Direct: a handler that is a webhook.Reviewer, as those of package handler, gets no JSON.
+func (c *Caller) Reviewer(to *registrationv1.WebhookClientConfig) webhook.Reviewer {
+	reviewer, _ := c.handlers(to).(webhook.Reviewer)
+	return reviewer
 }
 
 // transport calls a handler.
