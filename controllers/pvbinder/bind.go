@@ -2,7 +2,6 @@ package pvbinder
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -27,9 +26,9 @@ func (c *Controller) bind(ctx context.Context, pv *corev1.PersistentVolume, clai
 			return err
 		}
 	}
-	next, changed, err := claimStatus(claim, corev1.ClaimBound, pv)
-	if err != nil || !changed {
-		return err
+	next := boundStatus(claim, pv)
+	if equality.Semantic.DeepEqual(next.Status, claim.Status) {
+		return nil
 	}
 	_, err = c.writeClaim(ctx, next, "status")
 	return err
@@ -67,36 +66,28 @@ func boundClaim(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume
 	return bound, changed
 }
 
-// claimStatus returns a claim in a phase, with the volume it is bound to or with none, and whether that is a change.
-func claimStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase, pv *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, bool, error) {
+// unboundStatus returns a claim in a phase without a volume, and whether that is a change.
+func unboundStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase) (*corev1.PersistentVolumeClaim, bool) {
 	next := claim.DeepCopy()
 	status := &next.Status
-	status.Phase = phase
-	if pv == nil {
-		status.AccessModes, status.Capacity, status.CurrentVolumeAttributesClassName = nil, nil, nil
-		return next, !equality.Semantic.DeepEqual(next.Status, claim.Status), nil
-	}
-	status.AccessModes = pv.Spec.AccessModes
-	// A bound claim may differ on purpose: its file system may not have grown with the volume yet.
-	if claim.Status.Phase != phase {
-		size, ok := pv.Spec.Capacity[corev1.ResourceStorage]
-		if !ok {
-			return nil, false, fmt.Errorf("PersistentVolume %q is without a storage capacity", pv.Name)
-		}
-		if before, resized := pv.Annotations[sizeBefore]; resized {
-			if q, err := resource.ParseQuantity(before); err == nil {
-				size = q
-			}
-			if status.Capacity == nil {
-				status.Capacity = corev1.ResourceList{}
-			}
-			status.Capacity[corev1.ResourceStorage] = size
-		} else if had, ok := status.Capacity[corev1.ResourceStorage]; !ok || size.Cmp(had) != 0 {
-			status.Capacity = pv.Spec.Capacity
-		}
-	}
-	if claim.Status.Phase == corev1.ClaimPending && phase == corev1.ClaimBound {
+	status.Phase, status.AccessModes, status.Capacity, status.CurrentVolumeAttributesClassName = phase, nil, nil, nil
+	return next, !equality.Semantic.DeepEqual(next.Status, claim.Status)
+}
+
+// boundStatus returns a claim with the status that its volume gives it, which may be the one it has.
+func boundStatus(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+	next := claim.DeepCopy()
+	status := &next.Status
+	status.Phase, status.AccessModes = corev1.ClaimBound, pv.Spec.AccessModes
+	if claim.Status.Phase == corev1.ClaimPending {
 		status.CurrentVolumeAttributesClassName = pv.Spec.VolumeAttributesClassName
 	}
-	return next, !equality.Semantic.DeepEqual(next.Status, claim.Status), nil
+	// A bound claim may differ on purpose: its file system may not have grown with the volume yet.
+	if claim.Status.Phase != corev1.ClaimBound {
+		status.Capacity = pv.Spec.Capacity.DeepCopy()
+		if before, err := resource.ParseQuantity(pv.Annotations[sizeBefore]); err == nil {
+			status.Capacity[corev1.ResourceStorage] = before
+		}
+	}
+	return next
 }

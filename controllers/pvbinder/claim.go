@@ -67,13 +67,7 @@ func (c *Controller) carryOut(ctx context.Context, claim *corev1.PersistentVolum
 	case plan.bind != nil:
 		return c.bind(ctx, plan.bind, claim)
 	case plan.class != "":
-		classed := claim.DeepCopy()
-		classed.Spec.StorageClassName = &plan.class
-		// What is stored is not noted here: its arrival is what continues.
-		if _, err := c.client.Update(ctx, target(claim, ""), classed, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("can't update PersistentVolumeClaim[%q]: %w", controllers.KeyOf(claim), err)
-		}
-		return nil
+		return c.giveClass(ctx, claim, plan.class)
 	case plan.provisioner != "":
 		return c.provision(ctx, claim, plan.provisioner)
 	}
@@ -83,9 +77,9 @@ func (c *Controller) carryOut(ctx context.Context, claim *corev1.PersistentVolum
 	if plan.phase == "" {
 		return nil
 	}
-	next, changed, err := claimStatus(claim, plan.phase, nil)
-	if err != nil || !changed || plan.lost != nil && claim.Status.Phase == plan.phase {
-		return err
+	next, changed := unboundStatus(claim, plan.phase)
+	if !changed || plan.lost != nil && claim.Status.Phase == plan.phase {
+		return nil
 	}
 	stored, err := c.writeClaim(ctx, next, "status")
 	if err == nil && plan.lost != nil {
@@ -94,15 +88,23 @@ func (c *Controller) carryOut(ctx context.Context, claim *corev1.PersistentVolum
 	return err
 }
 
+func (c *Controller) giveClass(ctx context.Context, claim *corev1.PersistentVolumeClaim, class string) error {
+	classed := claim.DeepCopy()
+	classed.Spec.StorageClassName = &class
+	// What is stored is not noted here: its arrival is what continues.
+	if _, err := c.client.Update(ctx, target(claim, ""), classed, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("can't update PersistentVolumeClaim[%q]: %w", controllers.KeyOf(claim), err)
+	}
+	return nil
+}
+
 // provision annotates a claim for its provisioner.
 func (c *Controller) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, provisioner string) error {
 	if claim.Annotations[askedFor] != provisioner {
 		next := claim.DeepCopy()
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, askedForBeta, provisioner)
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, askedFor, provisioner)
-		if annealed, changed := annealClaim(next); changed {
-			next = annealed
-		}
+		next, _ = annealClaim(next)
 		stored, err := c.writeClaim(ctx, next, "")
 		if err != nil {
 			c.tell(claim, &report{corev1.EventTypeWarning, "ProvisioningFailed", fmt.Sprintf("Error saving claim: %v", errors.Unwrap(err))})

@@ -33,6 +33,13 @@ func TestBestMatch(t *testing.T) {
 		"none is large enough":              {claim("c", "5Gi"), []informer.Object{pv("a", "4Gi")}, ""},
 		"of its class":                      {claim("c", "5Gi", ofClass("x")), []informer.Object{pv("a", "5Gi"), pv("b", "9Gi", pvClass("x")), pv("d", "5Gi", pvClass("y"))}, "b"},
 		"of no class":                       {claim("c", "5Gi", ofClass("")), []informer.Object{pv("a", "5Gi", pvClass("x")), pv("b", "9Gi")}, "b"},
+		"of its class, annotated": {claim("c", "5Gi", ofClass("y"), marked(corev1.BetaStorageClassAnnotation, "x")), []informer.Object{
+			pv("a", "5Gi", pvClass("y")), pv("b", "9Gi", pvClass("y"), annotated(corev1.BetaStorageClassAnnotation, "x"))}, "b"},
+		"of no class, annotated": {claim("c", "5Gi", marked(corev1.BetaStorageClassAnnotation, "")), []informer.Object{pv("a", "5Gi", pvClass("x")), pv("b", "9Gi")}, "b"},
+		"first modes": {claim("c", "5Gi"), []informer.Object{
+			pv("a", "5Gi", modes(corev1.ReadWriteOnce, corev1.ReadWriteMany)), pv("b", "9Gi", modes(corev1.ReadOnlyMany, corev1.ReadWriteOnce))}, "b"},
+		"reserved, of other modes":   {claim("c", "5Gi"), []informer.Object{pv("a", "9Gi"), pv("b", "5Gi", modes(corev1.ReadOnlyMany, corev1.ReadWriteOnce), reserved("c"))}, "a"},
+		"reserved, of another class": {claim("c", "5Gi"), []informer.Object{pv("a", "9Gi"), pv("b", "5Gi", pvClass("x"), reserved("c"))}, "b"},
 		"fewest other modes": {claim("c", "5Gi"), []informer.Object{
 			pv("a", "5Gi", modes(corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany)), pv("b", "9Gi", modes(corev1.ReadOnlyMany, corev1.ReadWriteOnce))}, "b"},
 		"a mode is missing": {claim("c", "5Gi"), []informer.Object{pv("a", "5Gi", modes(corev1.ReadOnlyMany))}, ""},
@@ -224,6 +231,11 @@ func TestDefaultClass(t *testing.T) {
 			b.Errorf("class %v", got)
 		}
 	})
+	inBubble(t, []informer.Object{class("d", "x.io/p", byDefault), claim("annotated", "1Gi", marked(corev1.BetaStorageClassAnnotation, ""))}, func(b *bench) {
+		if got := b.claim("annotated").Spec.StorageClassName; got != nil {
+			b.Errorf("a claim of no class has class %q", *got)
+		}
+	})
 	inBubble(t, []informer.Object{class("d", "x.io/p", byDefault), pv("a", "5Gi")}, func(b *bench) {
 		b.add(claim("c", "1Gi"))
 		b.wantBound("a", "c") // a volume of no class comes first
@@ -346,6 +358,16 @@ func TestCapacity(t *testing.T) {
 		b.round()
 		if s := b.claim("c").Status; sizeOf(s.Capacity) != "3Gi" || *s.CurrentVolumeAttributesClassName != "gold" {
 			b.Errorf("a bound claim followed its volume: %+v", s)
+		}
+	})
+}
+
+// TestPreResize: an annotation that is no quantity is as good as none.
+func TestPreResize(t *testing.T) {
+	inBubble(t, []informer.Object{pv("a", "5Gi", annotated("volume.alpha.kubernetes.io/pre-resize-capacity", "much")), claim("c", "1Gi")}, func(b *bench) {
+		b.wantBound("a", "c")
+		if capacity := b.claim("c").Status.Capacity; sizeOf(capacity) != "5Gi" {
+			b.Errorf("capacity %v", capacity)
 		}
 	})
 }

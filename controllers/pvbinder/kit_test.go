@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/controllerstest"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
 	"github.com/keelson-dev/keelson/controllers/pvbinder"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/informer/lag"
@@ -33,30 +34,58 @@ func claims() schema.GroupVersionResource {
 // bench is a running controller with an API, in a bubble.
 type bench struct {
 	*testing.T
-	api        *controllerstest.API
-	recorder   *controllerstest.Recorder
-	claimCache *lag.Source[*corev1.PersistentVolumeClaim]
+	api         *controllerstest.API
+	recorder    *controllerstest.Recorder
+	claimCache  *lag.Source[*corev1.PersistentVolumeClaim]
+	volumeCache *lag.Source[*corev1.PersistentVolume]
 }
 
 // inBubble runs test against a controller; the objects are there before it starts.
 func inBubble(t *testing.T, objects []informer.Object, test func(*bench)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		api := controllerstest.Start(t, controllerstest.Options{Objects: objects})
-		b := &bench{T: t, api: api, recorder: &controllerstest.Recorder{}}
-		b.claimCache = controllerstest.Source[*corev1.PersistentVolumeClaim](api, claims())
-		in := pvbinder.Sources{
-			Volumes: cached(t, controllerstest.Source[*corev1.PersistentVolume](api, volumes())),
-			Claims:  cached(t, b.claimCache),
-			Classes: cached(t, controllerstest.Source[*storagev1.StorageClass](api, storagev1.SchemeGroupVersion.WithResource("storageclasses"))),
-			Pods:    cached(t, controllerstest.Source[*corev1.Pod](api, controllerstest.Pods())),
-		}
-		loop := controllers.NewLoop(pvbinder.New(in, api, b.recorder, pvbinder.Options{}), controllers.Options{Workers: 5})
-		controllerstest.Go(t, in.Volumes, in.Claims, in.Classes, in.Pods, loop)
+	inBench(t, objects, func(b *bench, c controllers.Controller) {
+		controllerstest.Go(b.T, controllers.NewLoop(c, controllers.Options{Workers: 5}))
 		// A claim that comes before its volume is available has to wait for the next round.
 		b.round()
 		test(b)
 	})
+}
+
+// inBench runs test in a bubble, on a controller whose informers run.
+func inBench(t *testing.T, objects []informer.Object, test func(*bench, controllers.Controller)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		api := controllerstest.Start(t, controllerstest.Options{Objects: slices.DeleteFunc(slices.Clone(objects), isOld)})
+		b := &bench{T: t, api: api, recorder: &controllerstest.Recorder{}}
+		b.claimCache = controllerstest.Source[*corev1.PersistentVolumeClaim](api, claims())
+		b.volumeCache = controllerstest.Source[*corev1.PersistentVolume](api, volumes())
+		in := pvbinder.Sources{
+			Volumes: cached(t, stored(b.volumeCache, objects)),
+			Claims:  cached(t, stored(b.claimCache, objects)),
+			Classes: cached(t, stored(controllerstest.Source[*storagev1.StorageClass](api, storagev1.SchemeGroupVersion.WithResource("storageclasses")), objects)),
+			Pods:    cached(t, controllerstest.Source[*corev1.Pod](api, controllerstest.Pods())),
+		}
+		c := pvbinder.New(in, api, b.recorder, pvbinder.Options{})
+		controllerstest.Go(t, in.Volumes, in.Claims, in.Classes, in.Pods)
+		test(b, c)
+	})
+}
+
+// old is an object that the server would refuse today: only the caches have it.
+type old struct{ informer.Object }
+
+func isOld(obj informer.Object) bool { _, is := obj.(old); return is }
+
+func stored[T informer.Object](source informer.Source[T], objects []informer.Object) informer.Source[T] {
+	var all []T
+	for _, obj := range objects {
+		if o, is := obj.(old); is {
+			if t, is := o.Object.(T); is {
+				all = append(all, t)
+			}
+		}
+	}
+	return trial.Stored[T]{Source: source, Objects: all}
 }
 
 func cached[T informer.Object](t *testing.T, source informer.Source[T]) *informer.Informer[T] {

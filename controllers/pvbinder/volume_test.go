@@ -1,6 +1,7 @@
 package pvbinder_test
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -161,6 +162,10 @@ func TestFinalizers(t *testing.T) {
 		"of a plugin":              {by: "kubernetes.io/rbd", policy: "Delete", have: []string{external}, want: []string{own}},
 		"kept by a plugin":         {by: "kubernetes.io/rbd", policy: "Delete", have: []string{own}, want: []string{own}},
 		"retained":                 {by: "kubernetes.io/rbd", policy: "Retain", have: []string{own}},
+		"recycled":                 {by: "kubernetes.io/rbd", policy: "Recycle", have: []string{"x.io/mine", own, external}, want: []string{"x.io/mine"}},
+		"beside others":            {by: "kubernetes.io/rbd", policy: "Delete", have: []string{"x.io/mine", external}, want: []string{"x.io/mine", own}},
+		"without any":              {by: "kubernetes.io/rbd", policy: "Delete", want: []string{own}},
+		"of a driver, without own": {by: "kubernetes.io/cinder", policy: "Delete", have: []string{external}, want: []string{external}, driver: "cinder.csi.openstack.org"},
 		"of a provisioner":         {by: "x.io/p", policy: "Delete", have: []string{external}, want: []string{external}},
 		"of a driver":              {by: "kubernetes.io/cinder", policy: "Delete", have: []string{own, external}, want: []string{external}, driver: "cinder.csi.openstack.org"},
 		"of a volume made by hand": {policy: "Retain", have: []string{own}, want: []string{own}},
@@ -172,7 +177,7 @@ func TestFinalizers(t *testing.T) {
 			}
 			inBubble(t, []informer.Object{v}, func(b *bench) {
 				got := b.volume("a")
-				if len(got.Finalizers) != len(tt.want) || len(tt.want) > 0 && got.Finalizers[0] != tt.want[0] || got.Annotations[volume.AnnMigratedTo] != tt.driver {
+				if !slices.Equal(got.Finalizers, tt.want) || got.Annotations[volume.AnnMigratedTo] != tt.driver {
 					b.Errorf("finalizers %v, annotations %v", got.Finalizers, got.Annotations)
 				}
 				b.wantPhases("a", corev1.VolumeAvailable, "", "")
