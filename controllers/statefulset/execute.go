@@ -30,7 +30,8 @@ func (c *Controller) execute(ctx context.Context, w *world, p plan) error {
 }
 
 // executePhase does one pod after another in an ordered set. Otherwise it does them in batches that double as long as
-// nothing fails: what cannot succeed, for instance for lack of quota, is tried once and not for all pods.
+// nothing fails: what cannot succeed, for instance for lack of quota, is tried once and not for all pods. Pods that need
+// nothing count: those after a set's first ones are not held up by one that is refused.
 func (c *Controller) executePhase(ctx context.Context, w *world, phase [][]step) error {
 	for size := 1; len(phase) > 0; {
 		batch := phase[:min(size, len(phase))]
@@ -120,9 +121,11 @@ func (c *Controller) updatePod(ctx context.Context, set *appsv1.StatefulSet, pod
 		identify(set, pod)
 		if !mounted(set, pod) {
 			mountClaims(set, pod)
-			if err := c.createClaims(ctx, set, pod); err != nil {
-				c.podEvent(set, pod, "Update", err)
-				return err
+			if !retried { // the cache may not show what was created
+				if err := c.createClaims(ctx, set, pod); err != nil {
+					c.podEvent(set, pod, "Update", err)
+					return err
+				}
 			}
 		}
 		if err := c.retainClaims(ctx, set, pod); err != nil {

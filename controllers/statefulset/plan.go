@@ -45,8 +45,8 @@ type step struct {
 	pod    *corev1.Pod
 }
 
-// plan has phases. Within a phase each pod has its steps, in order; pods follow one another in an ordered set and are
-// independent otherwise.
+// plan has phases. Within a phase each pod has its steps, in order, or none; pods follow one another in an ordered set and
+// are independent otherwise.
 type plan struct {
 	phases [][][]step
 	// settled means that a rolling update may follow.
@@ -98,9 +98,7 @@ func (w *world) plan(members, condemned []*corev1.Pod) plan {
 		blocked := false
 		for _, pod := range phase.pods {
 			steps, blocks := phase.decide(pod)
-			if len(steps) > 0 {
-				work = append(work, steps)
-			}
+			work = append(work, steps)
 			if blocked = blocks && w.ordered(); blocked {
 				break
 			}
