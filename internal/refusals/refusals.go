@@ -37,8 +37,6 @@ func List() []Refusal {
 			"condition PodScheduled=False Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. preemption: not supported by this scheduler."},
 		{"volumes of servers other than NFS", servedVolumes(), "kubelet/volume",
 			`event FailedMount: MountVolume.SetUp failed for volume "v" : no volume plugin matched: iscsi volumes are not supported`},
-		{"projected certificates of pods", []string{"VolumeProjection.PodCertificate"}, "kubelet/volume",
-			`event FailedMount: MountVolume.SetUp failed for volume "v" : podCertificate projections are not supported`},
 		{"resource claims", []string{"PodSpec.ResourceClaims", "ResourceRequirements.Claims"}, "scheduler",
 			`condition PodScheduled=False Unschedulable: 0/1 nodes are available: pod requires resourceclaim "gpu", which this scheduler does not support.`},
 		{"resource claims in pods that name their node", nil, "kubelet",

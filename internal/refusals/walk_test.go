@@ -133,10 +133,6 @@ func mounting(source corev1.VolumeSource) func(*corev1.PodSpec) {
 	}
 }
 
-func projecting(source corev1.VolumeProjection) func(*corev1.PodSpec) {
-	return mounting(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{source}}})
-}
-
 func spreading(when corev1.UnsatisfiableConstraintAction) func(*corev1.PodSpec) {
 	return func(s *corev1.PodSpec) {
 		s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: when}}
@@ -192,9 +188,6 @@ func walks() map[string]func(*asker) {
 		"preemption":                              preempting,
 		"volumes of servers other than NFS": asking(mounting(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{
 			TargetPortal: "10.0.0.1", IQN: "iqn.2001-04.com.example:storage", Lun: 0,
-		}})),
-		"projected certificates of pods": asking(projecting(corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{
-			SignerName: "example.com/pods", KeyType: "ED25519", CredentialBundlePath: "bundle.pem",
 		}})),
 		"resource claims": asking(claimingDevices),
 		"resource claims in pods that name their node":               there(claimingDevices),

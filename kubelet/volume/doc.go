@@ -1,8 +1,8 @@
 // Package volume provides the files that containers see besides those of their images: it implements kubelet.Volumes.
 //
 // It supports emptyDir (on disk, in memory and of huge pages), hostPath, configMap, secret, downwardAPI, projected with
-// all of these, service account tokens and cluster trust bundles, and image volumes, which the runtime mounts; and for
-// every container /etc/hosts and its termination message file. Each sub-path of a volume is pinned by its own mount, so
+// all of these, service account tokens, cluster trust bundles and certificates of pods, which package podcertificates
+// obtains, and image volumes, which the runtime mounts; and for every container /etc/hosts and its termination message file. Each sub-path of a volume is pinned by its own mount, so
 // that nothing a container does to the volume afterwards can redirect it. Package atomic replaces all files of a volume
 // at once.
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"io/fs"
 	"maps"
@@ -197,7 +196,7 @@ func (c *collector) addSource(ctx context.Context, volume string, index int, s *
 	case s.ClusterTrustBundle != nil:
 		return c.addTrust(ctx, s.ClusterTrustBundle)
 	case s.PodCertificate != nil:
-		return fmt.Errorf("podCertificate projections are %w", ErrUnsupported)
+		return c.addCertificate(ctx, tokenKey{volume, index}, s.PodCertificate)
 	default:
 		return nil
 	}

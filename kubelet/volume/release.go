@@ -21,6 +21,10 @@ func (v *Volumes) Release(ctx context.Context, uid types.UID) error {
 	defer unlock()
 	clear(p.written)
 	clear(p.tokens)
+	clear(p.certificates)
+	if v.in.Certificates != nil {
+		v.in.Certificates.Forget(uid)
+	}
 	v.displace(p)
 	dir := v.podDir(uid)
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {

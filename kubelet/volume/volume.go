@@ -19,6 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/volume/claims"
 	"github.com/keelson-dev/keelson/kubelet/volume/internal/disk"
+	"github.com/keelson-dev/keelson/kubelet/volume/podcertificates"
 )
 
 // ErrUnsupported means that the package does not support the kind of volume.
@@ -37,11 +38,21 @@ type Tokens interface {
 	Token(ctx context.Context, namespace, account string, request authenticationv1.TokenRequestSpec) (authenticationv1.TokenRequestStatus, error)
 }
 
+// Certificates obtains certificates of pods; podcertificates.Certificates does.
+type Certificates interface {
+	// Certificate returns the certificate in use for a source of a volume, with its key.
+	Certificate(ctx context.Context, r podcertificates.Request) (podcertificates.Bundle, error)
+	// Forget drops what is known about a pod.
+	Forget(pod types.UID)
+}
+
 // Sources are where the content of volumes comes from. Volumes that need a nil source fail.
 type Sources struct {
 	Objects Objects
 	Tokens  Tokens
 	Trust   TrustBundles // nil rejects projections of them
+	// Certificates obtains the certificates of pods; nil rejects projections of them.
+	Certificates Certificates
 	// Claims are what pods claim; ReadWriteOncePod is enforced among the pods of the node.
 	Claims claims.Reader
 	// CSI mounts the volumes of drivers.
@@ -118,6 +129,8 @@ type podState struct {
 	// written holds the fingerprints of the volumes' content.
 	written map[string]uint64
 	tokens  map[tokenKey]token
+	// certificates says when the volumes with certificates need Prepare again.
+	certificates map[tokenKey]time.Time
 	// placed holds the volumes that needed a claim or a plugin, by their names in the pod; guarded by Volumes.mu.
 	placed map[string]placed
 }
@@ -127,7 +140,7 @@ func (v *Volumes) lock(uid types.UID) (p *podState, unlock func()) {
 	v.mu.Lock()
 	p = v.pods[uid]
 	if p == nil {
-		p = &podState{written: map[string]uint64{}, tokens: map[tokenKey]token{}, placed: map[string]placed{}}
+		p = &podState{written: map[string]uint64{}, tokens: map[tokenKey]token{}, certificates: map[tokenKey]time.Time{}, placed: map[string]placed{}}
 		v.pods[uid] = p
 	}
 	p.users++
@@ -138,7 +151,7 @@ func (v *Volumes) lock(uid types.UID) (p *podState, unlock func()) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		p.users--
-		if p.users == 0 && len(p.written) == 0 && len(p.tokens) == 0 && len(p.placed) == 0 {
+		if p.users == 0 && len(p.written) == 0 && len(p.tokens) == 0 && len(p.certificates) == 0 && len(p.placed) == 0 {
 			delete(v.pods, uid)
 		}
 	}
@@ -271,7 +284,7 @@ func (v *Volumes) Path(pod *corev1.Pod, volume string) string {
 	return ""
 }
 
-// NextRefresh returns the latest time for the next call of Prepare, because a token is about to expire; the zero time
+// NextRefresh returns the latest time for the next call of Prepare, because a token or certificate is about to expire; the zero time
 // means that only changes require one.
 func (v *Volumes) NextRefresh(uid types.UID) time.Time {
 	v.mu.Lock()
@@ -283,9 +296,9 @@ func (v *Volumes) NextRefresh(uid types.UID) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var next time.Time
-	for _, t := range p.tokens {
-		if next.IsZero() || t.refresh.Before(next) {
-			next = t.refresh
+	for at := range p.refreshes() {
+		if next.IsZero() || at.Before(next) {
+			next = at
 		}
 	}
 	return next

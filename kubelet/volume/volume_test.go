@@ -94,7 +94,7 @@ func TestErrors(t *testing.T) {
 			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "a"}}},
 			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "b"}}},
 			{PodCertificate: &corev1.PodCertificateProjection{}},
-		}}}), `[configmaps "a" not found, secrets "b" not found, podCertificate projections are not supported]`},
+		}}}), `[configmaps "a" not found, secrets "b" not found, podCertificate projections are not supported: there is no source of them]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := v.Prepare(t.Context(), pod(c.volume))

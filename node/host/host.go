@@ -35,6 +35,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/volume"
 	"github.com/keelson-dev/keelson/kubelet/volume/claims"
 	"github.com/keelson-dev/keelson/kubelet/volume/csi"
+	"github.com/keelson-dev/keelson/kubelet/volume/podcertificates"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/node"
 	"github.com/keelson-dev/keelson/podspec"
@@ -209,6 +210,7 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 	files, err := volume.New(h.options.Dir, volume.Sources{
 		Objects: cache, Tokens: tokens, Trust: volume.TrustBundlesOf(h.parts.Client),
 		Claims: claims.ReaderOf(h.parts.Client), CSI: drivers,
+		Certificates: podcertificates.New(h.parts.Client, h.node, podcertificates.Options{Recorder: h.parts.Recorder, Logger: log}),
 	}, volume.Options{
 		Allocatable: func() corev1.ResourceList { return r.Allocatable }, Logger: log,
 		RecursiveReadOnly: (&handlers{runtime: h.runtime}).recursiveReadOnly, NodeLabels: h.labels,
@@ -288,6 +290,14 @@ func (h *Host) security(store *checkpoint.Store) (*security.Policy, *security.Al
 		SeccompRoot: filepath.Join(h.options.Dir, "seccomp"), Host: security.Inspect(os.DirFS("/")), Users: users,
 	})
 	return policy, users, err
+}
+
+// node returns the node's name and its UID, which is empty until the node is registered.
+func (h *Host) node() (name string, uid types.UID) {
+	if node, ok := h.parts.Node.Get("", h.parts.Name); ok {
+		uid = node.UID
+	}
+	return h.parts.Name, uid
 }
 
 // labels are those of the node.
