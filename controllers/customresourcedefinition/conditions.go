@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -118,14 +117,6 @@ func installing(crd *apiextensionsv1.CustomResourceDefinition, accepted apiexten
 		Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionFalse,
 		Reason: "NotAccepted", Message: "not all names are accepted",
 	}
-}
-
-// accepted returns when the names of a definition were accepted.
-func accepted(crd *apiextensionsv1.CustomResourceDefinition) time.Time {
-	if c := apihelpers.FindCRDCondition(crd, apiextensionsv1.NamesAccepted); c != nil {
-		return c.LastTransitionTime.Time
-	}
-	return time.Time{}
 }
 
 // establishment returns the condition Established of a definition that is to be established now, or that cannot be

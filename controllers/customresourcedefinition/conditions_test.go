@@ -176,6 +176,7 @@ func TestSchemas(t *testing.T) {
 		"preserving":         {schema(good, true), "NonStructuralSchema True Violations: spec.preserveUnknownFields: Invalid value: true: must be false"},
 		"without a type":     {schema(&apiextensionsv1.JSONSchemaProps{}, false), "NonStructuralSchema True Violations: spec.versions[1].schema.openAPIV3Schema.type: Required value: must not be empty at the root"},
 		"otherwise violated": {with(schema(&apiextensionsv1.JSONSchemaProps{}, false), old), "NonStructuralSchema True Violations: spec.versions[1].schema.openAPIV3Schema.type: Required value: must not be empty at the root"},
+		"malformed":          {schema(&apiextensionsv1.JSONSchemaProps{Default: &apiextensionsv1.JSON{Raw: []byte("{")}}, false), ""},
 		"unusable": {schema(&apiextensionsv1.JSONSchemaProps{Type: "object", Definitions: apiextensionsv1.JSONSchemaDefinitions{"a": {}}}, false),
 			"NonStructuralSchema Unknown StructuralError: failed to check validation schema for version v1: OpenAPIV3Schema 'definitions' is not supported"},
 	} {
@@ -211,6 +212,7 @@ func TestEstablishment(t *testing.T) {
 		"malformed, told":      {crd: with(&definition{}, noConflicts, "Established False InvalidCABundle: The conversion webhook CABundle is invalid"), webhook: authority("x")},
 		"no authority":         {crd: with(&definition{}, noConflicts, installing), webhook: authority(""), want: "True InitialNamesAccepted: the initial names have been accepted"},
 		"malformed meanwhile":  {crd: with(&definition{}, noConflicts, established), webhook: authority("x")},
+		"a webhook of nobody":  {crd: with(&definition{}, noConflicts, installing), webhook: &apiextensionsv1.CustomResourceConversion{Webhook: &apiextensionsv1.WebhookConversion{}}, want: "True InitialNamesAccepted: the initial names have been accepted"},
 		"a webhook by default": {crd: with(&definition{}, noConflicts, installing), webhook: &apiextensionsv1.CustomResourceConversion{}, want: "True InitialNamesAccepted: the initial names have been accepted"},
 	} {
 		test.crd.Spec.Conversion = test.webhook
@@ -252,6 +254,37 @@ func TestReadable(t *testing.T) {
 		crd := &definition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: test.all}}
 		if got := customresourcedefinition.Readable(crd); got != test.want {
 			t.Errorf("%+v: %s, want %s", test.all, got, test.want)
+		}
+	}
+}
+
+// TestAlike: what a definition asks for, and what only tells how its deletion proceeds.
+func TestAlike(t *testing.T) {
+	base := func() *definition {
+		crd := with(named("dogs dog Dog DogList d", "dogs dog Dog DogList d"), noConflicts, established)
+		crd.UID, crd.Generation, crd.ResourceVersion, crd.Finalizers = "1", 1, "1", []string{"f"}
+		return crd
+	}
+	for name, test := range map[string]struct {
+		change func(*definition)
+		alike  bool
+	}{
+		"nothing":           {func(*definition) {}, true},
+		"version and label": {func(crd *definition) { crd.ResourceVersion, crd.Labels = "2", map[string]string{"a": "b"} }, true},
+		"its deletion":      {func(crd *definition) { with(crd, "Terminating True InstanceDeletionInProgress: x") }, true},
+		"another":           {func(crd *definition) { crd.UID = "2" }, false},
+		"the spec":          {func(crd *definition) { crd.Generation = 2 }, false},
+		"being deleted":     {func(crd *definition) { crd.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, false},
+		"finalizers":        {func(crd *definition) { crd.Finalizers = nil }, false},
+		"annotations":       {func(crd *definition) { crd.Annotations = map[string]string{"a": "b"} }, false},
+		"accepted names":    {func(crd *definition) { crd.Status.AcceptedNames.ShortNames = nil }, false},
+		"a condition":       {func(crd *definition) { crd.Status.Conditions[1].Status = "False" }, false},
+		"a condition less":  {func(crd *definition) { crd.Status.Conditions = crd.Status.Conditions[:1] }, false},
+	} {
+		other := base()
+		test.change(other)
+		if got := customresourcedefinition.Alike(base(), other); got != test.alike {
+			t.Errorf("%s: alike: %v", name, got)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -166,7 +167,8 @@ func (c *Controller) process(ctx context.Context, crd *apiextensionsv1.CustomRes
 		return 0, nil
 	}
 	if condition.Status == apiextensionsv1.ConditionTrue && c.options.Settle > 0 {
-		if wait := time.Until(accepted(crd).Add(c.options.Settle)); wait > 0 {
+		accepted := apihelpers.FindCRDCondition(crd, apiextensionsv1.NamesAccepted).LastTransitionTime
+		if wait := time.Until(accepted.Add(c.options.Settle)); wait > 0 {
 			return wait, nil
 		}
 	}

@@ -54,8 +54,9 @@ type bench struct {
 	source  *lag.Source[*definition]
 	began   time.Time
 
-	mu  sync.Mutex
-	did []string
+	mu     sync.Mutex
+	did    []string
+	served []*definition
 	// serving and withdrawing are errors of the server, in turn; listing and deleting of requests for objects.
 	serving, withdrawing, listing, deleting []error
 	// left is the number of objects, by namespace. An object in the namespace "held" is not deleted.
@@ -95,6 +96,9 @@ func (b *bench) next(all *[]error) error {
 // Serve implements customresourcedefinition.Server.
 func (b *bench) Serve(_ context.Context, crd *definition) error {
 	b.note("serve %s", text(crd.Status.AcceptedNames))
+	b.mu.Lock()
+	b.served = append(b.served, crd)
+	b.mu.Unlock()
 	return b.next(&b.serving)
 }
 
@@ -139,6 +143,16 @@ func (o objects) Delete(_ context.Context, at client.Target, _ metav1.DeleteOpti
 // run runs a test in a bubble.
 func (b *bench) run(t *testing.T, before func(b *bench, r faults.Request) error, test func(b *bench)) {
 	t.Helper()
+	b.open(t, before, func(b *bench, c controllers.Controller) {
+		controllerstest.Go(b.T, controllers.NewLoop(c, controllers.Options{Workers: 5, Logger: b.log}))
+		synctest.Wait()
+		test(b)
+	})
+}
+
+// open runs a test in a bubble, on a controller without a loop.
+func (b *bench) open(t *testing.T, before func(b *bench, r faults.Request) error, test func(*bench, controllers.Controller)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b.T, b.began = t, time.Now()
 		b.api = controllerstest.Start(t, controllerstest.Options{Kinds: apiextensions.Kinds(), Before: func(r faults.Request) error {
@@ -158,10 +172,8 @@ func (b *bench) run(t *testing.T, before func(b *bench, r faults.Request) error,
 			b.client.Client = b.api
 			c = b.client
 		}
-		loop := controllers.NewLoop(customresourcedefinition.New(cache, c, objects{b}, b, b.options), controllers.Options{Workers: 5, Logger: b.log})
-		controllerstest.Go(t, cache, loop)
-		synctest.Wait()
-		test(b)
+		controllerstest.Go(t, cache)
+		test(b, customresourcedefinition.New(cache, c, objects{b}, b, b.options))
 	})
 }
 

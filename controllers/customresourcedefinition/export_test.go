@@ -7,4 +7,5 @@ var (
 	JudgeSchemas  = judgeSchemas
 	Establishment = establishment
 	Readable      = readable
+	Alike         = alike
 )
