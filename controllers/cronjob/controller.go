@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
@@ -70,7 +71,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 		Added:   add,
 		Deleted: add,
 		Updated: func(old, cj *batchv1.CronJob) {
-			if old.Spec.Schedule == cj.Spec.Schedule && sameZone(old, cj) {
+			if old.Spec.Schedule == cj.Spec.Schedule && ptr.Equal(old.Spec.TimeZone, cj.Spec.TimeZone) {
 				add(cj)
 				return
 			}
@@ -102,14 +103,6 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 		},
 	})
 	return []controllers.Synced{c.in.Jobs, c.in.CronJobs}
-}
-
-func sameZone(a, b *batchv1.CronJob) bool {
-	x, y := a.Spec.TimeZone, b.Spec.TimeZone
-	if x == nil || y == nil {
-		return x == y
-	}
-	return *x == *y
 }
 
 func (c *Controller) event(cj *batchv1.CronJob, kindOf, reason, format string, args ...any) {

@@ -20,7 +20,7 @@ import (
 func (r *run) start(ctx context.Context, at time.Time) error {
 	name := nameOf(r.cj, at)
 	started := slices.ContainsFunc(r.cj.Status.Active, func(ref corev1.ObjectReference) bool {
-		return ref.Name == name && ref.Namespace == r.cj.Namespace
+		return ref.Name == name
 	})
 	if started || r.cj.Status.LastScheduleTime.Equal(&metav1.Time{Time: at}) {
 		return nil
@@ -56,10 +56,7 @@ func (r *run) replace(ctx context.Context) error {
 
 // create creates the job and adds it to the status. A job of that name is ours if an earlier write of the status failed.
 func (r *run) create(ctx context.Context, at time.Time) error {
-	wanted, err := jobFor(r.cj, at)
-	if err != nil {
-		return err
-	}
+	wanted := jobFor(r.cj, at)
 	job, err := client.As[*batchv1.Job](r.client.Create(ctx, jobKind().Target(r.cj.Namespace, ""), wanted, metav1.CreateOptions{}))
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -89,13 +86,12 @@ func nameOf(cj *batchv1.CronJob, at time.Time) string {
 	return fmt.Sprintf("%s-%d", cj.Name, at.Unix()/60)
 }
 
-// jobFor returns the job that is due at a time.
-func jobFor(cj *batchv1.CronJob, at time.Time) (*batchv1.Job, error) {
+// jobFor returns the job that is due at a time. The CronJob's time zone is a known one.
+func jobFor(cj *batchv1.CronJob, at time.Time) *batchv1.Job {
 	zone := time.UTC
 	if name := cj.Spec.TimeZone; name != nil {
-		var err error
-		if zone, err = time.LoadLocation(*name); err != nil {
-			return nil, err
+		if known, err := time.LoadLocation(*name); err == nil {
+			zone = known
 		}
 	}
 	template := cj.Spec.JobTemplate.DeepCopy()
@@ -108,5 +104,5 @@ func jobFor(cj *batchv1.CronJob, at time.Time) (*batchv1.Job, error) {
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cj, kind().GroupVersionKind)},
 		},
 		Spec: template.Spec,
-	}, nil
+	}
 }

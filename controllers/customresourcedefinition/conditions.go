@@ -192,7 +192,7 @@ func nonStructural(spec *apiextensionsv1.CustomResourceDefinitionSpec) *apiexten
 		all = append(all, field.Invalid(field.NewPath("spec", "preserveUnknownFields"), true, "must be false"))
 	}
 	for i, v := range spec.Versions {
-		if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+		if v.Schema == nil {
 			continue
 		}
 		parsed := &apiextensions.CustomResourceValidation{}

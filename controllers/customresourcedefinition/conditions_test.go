@@ -204,6 +204,7 @@ func TestEstablishment(t *testing.T) {
 		"established":          {crd: with(&definition{}, noConflicts, established)},
 		"a built-in kind":      {crd: with(&definition{}, noConflicts, installing), serving: customresourcedefinition.ErrBuiltIn, want: "True InitialNamesAccepted: the initial names have been accepted"},
 		"names refused later":  {crd: with(&definition{}, conflict, established)},
+		"refused, unservable":  {crd: with(&definition{}, conflict, established), serving: refused, want: "False Unservable: cannot be served: why"},
 		"unservable":           {crd: with(&definition{}, noConflicts, installing), serving: refused, want: "False Unservable: cannot be served: why"},
 		"no longer servable":   {crd: with(&definition{}, noConflicts, established), serving: refused, want: "False Unservable: cannot be served: why"},
 		"still unservable":     {crd: with(&definition{}, noConflicts, "Established False Unservable: cannot be served: why"), serving: refused},
@@ -250,6 +251,7 @@ func TestReadable(t *testing.T) {
 		{"v1", []apiextensionsv1.CustomResourceDefinitionVersion{version("v1", true, false), version("v2", false, true)}},
 		{"v1", []apiextensionsv1.CustomResourceDefinitionVersion{version("v2", false, true), version("v1", true, false)}},
 		{"v2", []apiextensionsv1.CustomResourceDefinitionVersion{version("v1", false, false), version("v2", false, true)}},
+		{"v1", []apiextensionsv1.CustomResourceDefinitionVersion{version("v1", false, true), version("v2", false, false)}},
 	} {
 		crd := &definition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: test.all}}
 		if got := customresourcedefinition.Readable(crd); got != test.want {

@@ -166,7 +166,7 @@ func (c *Controller) process(ctx context.Context, crd *apiextensionsv1.CustomRes
 	if condition == nil {
 		return 0, nil
 	}
-	if condition.Status == apiextensionsv1.ConditionTrue && c.options.Settle > 0 {
+	if condition.Status == apiextensionsv1.ConditionTrue {
 		accepted := apihelpers.FindCRDCondition(crd, apiextensionsv1.NamesAccepted).LastTransitionTime
 		if wait := time.Until(accepted.Add(c.options.Settle)); wait > 0 {
 			return wait, nil
@@ -264,9 +264,6 @@ func (c *Controller) current(name string) *apiextensionsv1.CustomResourceDefinit
 		return newest
 	}
 	delete(c.newest, name)
-	if !ok {
-		return nil
-	}
 	return cached
 }
 

@@ -61,6 +61,8 @@ type bench struct {
 	serving, withdrawing, listing, deleting []error
 	// left is the number of objects, by namespace. An object in the namespace "held" is not deleted.
 	left map[string]int
+	// odd has requests for lists answered by an object.
+	odd bool
 }
 
 func (b *bench) note(format string, args ...any) {
@@ -118,6 +120,9 @@ func (o objects) List(_ context.Context, at client.Target, _ metav1.ListOptions)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.odd {
+		return &corev1.ConfigMap{}, nil
+	}
 	list := &corev1.ConfigMapList{}
 	for namespace, n := range o.left {
 		for range n {

@@ -280,6 +280,11 @@ func TestFinalizeSteps(t *testing.T) {
 			s.bad(why, "dogs", "serve", write, write)
 			s.wantConditions("dogs", noConflicts, established, "Terminating True InstanceDeletionFailed: could not list instances: "+why)
 		}},
+		"no list": {func(s *stepper) { s.odd = true }, func(s *stepper) {
+			if err := s.step("dogs", "serve", "list", write, write); err == nil {
+				s.Error("no error")
+			}
+		}},
 		"not served for now": {func(s *stepper) { s.serving = []error{errors.New("later")} }, func(s *stepper) {
 			s.bad("later", "dogs", "serve")
 		}},

@@ -1,10 +1,12 @@
 package daemonset_test
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,7 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/client/faults"
+	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/controllerstest"
+	"github.com/keelson-dev/keelson/controllers/daemonset"
 	"github.com/keelson-dev/keelson/controllers/internal/trial"
 )
 
@@ -58,6 +62,75 @@ func TestEveryFailure(t *testing.T) {
 			state = fmt.Sprintf("%s; revisions%s; %+v", b.where(), numbers, s)
 		})
 		return state
+	})
+}
+
+// TestReported: each failure is an error of the reconciliation, whatever else was done.
+func TestReported(t *testing.T) {
+	old := func(b *bench) { // a set that runs, changed
+		b.nodes("a")
+		create(b, logs())
+		b.kubelets(0, 0)
+		b.reconcile("")
+		b.after(time.Second)
+		b.reconcile("")
+		b.change(image("two"))
+	}
+	for name, tt := range map[string]struct {
+		before func(*bench)
+		fault  faults.Fault
+		want   string
+	}{
+		"adopting": {func(b *bench) {
+			stray := pod("a-stray")
+			stray.Labels = app("log")
+			create(b, stray)
+			create(b, logs())
+		}, faults.Fault{Verb: faults.Patch, Resource: "pods"}, "down"},
+		"making a revision":  {func(b *bench) { create(b, logs()) }, faults.Fault{Verb: faults.Create, Resource: "controllerrevisions"}, "failed to construct revisions of DaemonSet: down"},
+		"creating":           {func(b *bench) { b.nodes("a"); create(b, logs()) }, faults.Fault{Verb: faults.Create, Resource: "pods"}, "down"},
+		"rolling out":        {old, faults.Fault{Verb: faults.Delete, Resource: "pods"}, "unable to delete pods: down"},
+		"asking for the set": {func(b *bench) { b.nodes("a"); create(b, logs()) }, faults.Fault{Verb: faults.Get, Resource: "daemonsets"}, "down"},
+		"forgetting": {func(b *bench) {
+			old(b)
+			b.change(func(set *appsv1.DaemonSet) { set.Spec.RevisionHistoryLimit = new(int32(0)) })
+			b.reconcile("")
+			b.after(time.Second)
+		}, faults.Fault{Verb: faults.Delete, Resource: "controllerrevisions"}, "failed to clean up revisions of DaemonSet: down"},
+		"writing the status": {func(b *bench) { b.nodes("a"); create(b, logs()) }, faults.Fault{Verb: faults.Update, Resource: "daemonsets/status", Times: 2},
+			"error storing status for daemon set ns/log: down"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &bench{}
+				in, c := b.controller(t, daemonset.Options{Parallel: 1})
+				b.reconcile = func(want string) {
+					synctest.Wait()
+					if _, err := c.Reconcile(t.Context(), controllers.Key{Namespace: "ns", Name: "log"}); fmt.Sprint(err) != cmp.Or(want, "<nil>") {
+						t.Errorf("error %v, want %q", err, want)
+					}
+					synctest.Wait()
+				}
+				c.Watch(&trial.Queue{})
+				controllerstest.Go(t, in.DaemonSets, in.Revisions, in.Pods, in.Nodes)
+				tt.before(b)
+				tt.fault.Err = trial.ErrDown
+				b.api.Inject(tt.fault)
+				b.reconcile(tt.want)
+			})
+		})
+	}
+}
+
+// TestLabelsOfNone: a template may have no labels where the selector wants none.
+func TestLabelsOfNone(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.nodes("a")
+		create(b, logs(func(set *appsv1.DaemonSet) {
+			set.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpDoesNotExist}}}
+			set.Spec.Template.Labels = nil
+		}))
+		b.wantPods("a one")
 	})
 }
 

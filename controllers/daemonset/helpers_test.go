@@ -48,6 +48,8 @@ type bench struct {
 	before func(faults.Request) error
 	// stored, when set, changes the sets on their way to the controller into what validation does not let in today.
 	stored func(*appsv1.DaemonSet)
+	// reconcile, where nothing else does, reconciles the set and compares the error.
+	reconcile func(want string)
 	// Of the controller: what it asks, if not the API itself, and where failures are logged.
 	client *trial.Client
 	log    *slog.Logger

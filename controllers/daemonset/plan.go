@@ -169,9 +169,6 @@ func (v view) keepTwo(p *plan, node string, running []*corev1.Pod, run bool) {
 	if len(running) == 0 && run {
 		p.create = append(p.create, node)
 	}
-	if len(running) <= 1 {
-		return
-	}
 	var young, old *corev1.Pod
 	for _, pod := range oldestFirst(running) {
 		switch current := pod.Labels[appsv1.ControllerRevisionHashLabelKey] == v.hash; {

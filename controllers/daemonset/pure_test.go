@@ -300,6 +300,8 @@ func TestRoll(t *testing.T) {
 	patient.Spec.MinReadySeconds = 60
 	counted := rolling("1", "0")
 	counted.Annotations = map[string]string{appsv1.DeprecatedTemplateGeneration: "07"}
+	silent := rolling("", "")
+	silent.Spec.UpdateStrategy.RollingUpdate = nil
 	generation := func(p *corev1.Pod) { p.Labels["pod-template-generation"] = "7" }
 	for _, tt := range []struct {
 		name           string
@@ -314,6 +316,7 @@ func TestRoll(t *testing.T) {
 		{"all at once", rolling("100%", "0"), append(all(old), pod("keeps-1", old)), "", "a-1 b-1 c-1"},
 		{"none, which cannot be", rolling("0", "0"), all(old), "", "a-1"},
 		{"no surge said", rolling("1", ""), all(old), "", "a-1"},
+		{"nothing said", silent, all(old), "", "a-1"},
 		{"one is not available", rolling("1", "0"), []*corev1.Pod{pod("a-1", unready), pod("b-1", old), pod("c-1", old)}, "", ""},
 		{"an old one is not available", rolling("1", "0"), []*corev1.Pod{pod("a-1", old), pod("b-1", old, unready), pod("c-1", old)}, "", "b-1"},
 		{"all old ones that are not available", rolling("1", "0"), all(old, unready), "", "a-1 b-1 c-1"},
@@ -423,4 +426,11 @@ func TestBackoff(t *testing.T) {
 	if n := b.Len(); n != 1 {
 		t.Errorf("remembers %d", n)
 	}
+	now = now.Add(30*time.Minute - 10*time.Second)
+	if _, ok := b.Delete(1, "m", now); !ok {
+		t.Error("another node has to wait")
+	}
+	now = now.Add(20 * time.Second)
+	allowed("after long, which was not swept", true, 0)
+	allowed("from the start", false, time.Second)
 }

@@ -101,9 +101,9 @@ func (v view) replace(there byNode, most int) plan {
 	var broken, candidates []string
 	missing := 0
 	for _, node := range slices.Sorted(maps.Keys(there)) {
-		young, old, ok := v.pair(there[node])
+		young, old, _ := v.pair(there[node])
 		switch {
-		case !ok || (young == nil) == (old == nil): // for manage to see to
+		case (young == nil) == (old == nil): // for manage to see to
 			missing++
 		case young != nil:
 			if !v.available(young) {

@@ -191,6 +191,13 @@ func TestClaimSteps(t *testing.T) {
 				s.wantEvents()
 			},
 		},
+		"of no class, beside a default one": {
+			[]informer.Object{class("d", "x.io/p", byDefault), claim("c", "1Gi", ofClass(""), marked(volume.AnnMigratedTo, "y"))},
+			func(s *stepper) {
+				s.good("ns/c")
+				s.wantEvents("Normal FailedBinding no persistent volumes available for this claim and no storage class is set")
+			},
+		},
 		"pending": {
 			[]informer.Object{claim("c", "1Gi", func(c *corev1.PersistentVolumeClaim) {
 				c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending, Capacity: size("5Gi")}
