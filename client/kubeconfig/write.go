@@ -24,7 +24,9 @@ type Entry struct {
 	CA        []byte // that signed the server's certificate; the system's roots when empty
 
 	Certificate, Key []byte // of an x509 client; both or none
-	Token            string // bearer token, used beside or instead of a certificate
+	// CertificateFile and KeyFile are paths of files with these instead, for a certificate that is replaced.
+	CertificateFile, KeyFile string
+	Token                    string // bearer token, used beside or instead of a certificate
 }
 
 // ErrLocked: another process is writing the file, or died doing so.
@@ -92,13 +94,19 @@ func (e Entry) into(config *api.Config) error {
 		return fmt.Errorf("kubeconfig entry %q: Server is empty, want a URL such as https://127.0.0.1:6443", e.Name)
 	case (len(e.Certificate) == 0) != (len(e.Key) == 0):
 		return fmt.Errorf("kubeconfig entry %q: Certificate and Key go together, and one is empty", e.Name)
+	case (e.CertificateFile == "") != (e.KeyFile == ""):
+		return fmt.Errorf("kubeconfig entry %q: CertificateFile and KeyFile go together, and one is empty", e.Name)
+	case e.CertificateFile != "" && len(e.Certificate) > 0:
+		return fmt.Errorf("kubeconfig entry %q: Certificate and CertificateFile exclude each other", e.Name)
 	}
 	user := e.User
 	if user == "" {
 		user = e.Name
 	}
 	config.Clusters[e.Name] = &api.Cluster{Server: e.Server, CertificateAuthorityData: e.CA}
-	config.AuthInfos[user] = &api.AuthInfo{ClientCertificateData: e.Certificate, ClientKeyData: e.Key, Token: e.Token}
+	config.AuthInfos[user] = &api.AuthInfo{
+		ClientCertificateData: e.Certificate, ClientKeyData: e.Key, ClientCertificate: e.CertificateFile, ClientKey: e.KeyFile, Token: e.Token,
+	}
 	config.Contexts[e.Name] = &api.Context{Cluster: e.Name, AuthInfo: user, Namespace: e.Namespace}
 	config.CurrentContext = e.Name
 	return nil

@@ -162,8 +162,13 @@ func TestAddRefuses(t *testing.T) {
 		entry kubeconfig.Entry
 		want  string
 	}{
-		"no name":       {entry: kubeconfig.Entry{Server: "https://x"}, want: "Name is empty"},
-		"no server":     {entry: kubeconfig.Entry{Name: "x"}, want: `"x": Server is empty`},
+		"no name":     {entry: kubeconfig.Entry{Server: "https://x"}, want: "Name is empty"},
+		"no server":   {entry: kubeconfig.Entry{Name: "x"}, want: `"x": Server is empty`},
+		"no key file": {entry: kubeconfig.Entry{Name: "x", Server: "https://x", CertificateFile: "C"}, want: "CertificateFile and KeyFile go together"},
+		"both": {
+			entry: kubeconfig.Entry{Name: "x", Server: "https://x", Certificate: []byte("C"), Key: []byte("K"), CertificateFile: "C", KeyFile: "K"},
+			want:  "exclude each other",
+		},
 		"no key":        {entry: kubeconfig.Entry{Name: "x", Server: "https://x", Certificate: []byte("C")}, want: "Certificate and Key go together"},
 		"a broken file": {old: "clusters: {", entry: entry, want: "repair it or name another file"},
 		"aliases":       {old: "a: &a " + strings.Repeat("x", 1<<17) + "\nb: [" + strings.Repeat("*a, ", 1<<15) + "]\n", entry: entry, want: "its aliases expand to more than 3145728 bytes"},

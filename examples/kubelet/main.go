@@ -36,6 +36,10 @@ kubeconfig by which the API server knows it as system:node:NAME in the group sys
   kubectl config --kubeconfig n1.conf use-context c
   kubelet --kubeconfig n1.conf --node-name n1 --client-ca ca.crt
 
+Or, with a bootstrap token in boot.conf, it requests its certificate, writes n1.conf and keeps the certificate valid:
+
+  kubelet --bootstrap-kubeconfig boot.conf --kubeconfig n1.conf --rotate-certificates
+
 Its own server (logs, exec, metrics) lets in whom the API server knows by token, and with --client-ca who has a
 certificate of that authority, and asks the API server what they may do. Nobody else is let in. The API server's own
 client certificate is usually one of the cluster's authority: without --client-ca, kubectl logs does not work.
@@ -57,8 +61,17 @@ type settings struct {
 	domain                     string
 	evict                      map[string]string
 
-	listen, clientCA, certificate, key string
-	debug                              bool
+	listen, clientCA string
+	debug            bool
+
+	certificates
+}
+
+// certificates are the values of the flags about the node's own: where they are, or how the cluster issues them.
+type certificates struct {
+	certificate, key            string
+	bootstrap                   string
+	rotateClient, rotateServing bool
 }
 
 func main() {
@@ -104,6 +117,9 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f.StringVar(&s.clientCA, "client-ca", "", "authority whose client certificates the server accepts (default: tokens only)")
 	f.StringVar(&s.certificate, "tls-cert", "", "certificate of the server (default: one made in --root-dir)")
 	f.StringVar(&s.key, "tls-key", "", "key of the server's certificate")
+	f.StringVar(&s.bootstrap, "bootstrap-kubeconfig", "", "if the file of --kubeconfig is missing, request a certificate as whom this file says, and write it")
+	f.BoolVar(&s.rotateClient, "rotate-certificates", false, "replace the certificate that --bootstrap-kubeconfig has obtained before it ends")
+	f.BoolVar(&s.rotateServing, "rotate-server-certificates", false, "request the server's certificate from the cluster, where somebody has to approve it")
 	f.BoolVarP(&s.debug, "verbose", "v", false, "tell more")
 	f.Usage = func() { fmt.Fprint(out, usage, f.FlagUsages()) }
 	if err := f.Parse(args); err != nil {
@@ -118,6 +134,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 		return s, errors.New("--node-name is required where the machine has no name; see --help")
 	case (s.certificate == "") != (s.key == ""):
 		return s, errors.New("--tls-cert and --tls-key go together; see --help")
+	case s.certificate != "" && s.rotateServing:
+		return s, errors.New("--tls-cert and --rotate-server-certificates exclude each other; see --help")
 	}
 	return s, nil
 }

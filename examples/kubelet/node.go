@@ -42,12 +42,18 @@ type node struct {
 // the machine.
 func newNode(ctx context.Context, s settings, out io.Writer) (*node, error) {
 	n := &node{settings: s, log: slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level(s.debug)}))}
+	if err := join(ctx, s, out); err != nil {
+		return nil, err
+	}
 	access, err := kubeconfig.Load(kubeconfig.Options{Path: s.kubeconfig})
 	if err != nil {
 		return nil, err
 	}
 	n.config = access.Config
 	n.config.QPS, n.config.Burst, n.config.UserAgent = 50, 100, "keelson-kubelet" // upstream's limits
+	if err := n.rotate(); err != nil {
+		return nil, err
+	}
 	if n.runtime, err = remote.New(s.endpoint, remote.Options{}); err != nil {
 		return nil, err
 	}
@@ -138,9 +144,12 @@ func (n *node) server(ctx context.Context, address netip.Addr, parts *keelsonnod
 }
 
 // certificate returns a function that finds the server's certificate at each handshake, which also finds renewed ones:
-// it is read from a file, or made here.
+// it is read from a file, requested from the cluster, or made here.
 func (n *node) certificate(address netip.Addr) (find func() (*tls.Certificate, error), err error) {
 	s := n.settings
+	if s.rotateServing {
+		return n.serving(address)
+	}
 	find = func() (*tls.Certificate, error) {
 		c, err := tls.LoadX509KeyPair(s.certificate, s.key)
 		return &c, err

@@ -79,6 +79,7 @@ func siblings() map[string][]string {
 		"lifecycle":         {},
 		"node":              {"authn", "authz", "client", "events", "informer", "kubelet/objects"},
 		"node/bundled":      {"cni/bridge", "cri", "cri/remote", "internal/pause", "kubelet", "kubelet/eviction", "kubelet/garbage", "kubelet/security", "lifecycle"},
+		"node/certificates": {"client"},
 		"node/containerd":   {"node/filelock", "internal/pause"},
 		"node/filelock":     {"internal/pause"},
 		"node/host":         {"client", "cri", "informer", "kubelet", "kubelet/", "lifecycle", "podspec", "podspec/origin"},
@@ -348,6 +349,7 @@ func limits() map[string]int {
 		"kubelet/logs":                   3,
 		"node":                           65,
 		"node/bundled":                   300,
+		"node/certificates":              70,
 		"node/containerd":                150, // the CRI API, gRPC and libcni
 		"node/filelock":                  0,
 		"node/host":                      270,

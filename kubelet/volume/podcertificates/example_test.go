@@ -16,7 +16,9 @@ import (
 )
 
 // server has a service account, and a signer that answers at once.
-type server struct{ requests map[string]*certificatesv1.PodCertificateRequest }
+type server struct {
+	requests map[string]*certificatesv1.PodCertificateRequest
+}
 
 func (s server) Get(_ context.Context, t client.Target) (runtime.Object, error) {
 	if r, ok := s.requests[t.Name]; ok {
