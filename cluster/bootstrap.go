@@ -18,8 +18,8 @@ import (
 	"github.com/keelson-dev/keelson/registry/scheduling"
 )
 
-// bootstrap creates what upstream's API server creates at its start: the system namespaces, the default RBAC policy and
-// the system priority classes. Existing objects are kept.
+// bootstrap creates what upstream's API server creates at its start: the system namespaces, the default flow schemas and
+// priority levels, the system priority classes and the default RBAC policy. Existing objects are kept.
 func (c *Cluster) bootstrap(ctx context.Context) error {
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -28,6 +28,9 @@ func (c *Cluster) bootstrap(ctx context.Context) error {
 		}
 	}
 	if err := c.bootstrapServices(ctx); err != nil {
+		return err
+	}
+	if err := c.services.flows.Once(asServer(ctx)); err != nil {
 		return err
 	}
 	for _, class := range scheduling.Defaults() {

@@ -20,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/discovery"
+	"github.com/keelson-dev/keelson/registry/flowcontrol"
 	"github.com/keelson-dev/keelson/registry/networking"
 	"github.com/keelson-dev/keelson/registry/node"
 	"github.com/keelson-dev/keelson/registry/policy"
@@ -46,6 +47,7 @@ func (c *Cluster) builtin() []registry.Kind {
 	kinds = append(kinds, certificates.Kinds(authorizer)...)
 	kinds = append(kinds, coordination.Kinds()...)
 	kinds = append(kinds, discovery.Kinds()...)
+	kinds = append(kinds, flowcontrol.Kinds()...)
 	kinds = append(kinds, networking.Kinds()...)
 	kinds = append(kinds, node.Kinds()...)
 	kinds = append(kinds, policy.Kinds()...)

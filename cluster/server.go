@@ -104,8 +104,10 @@ func (c *Cluster) checks() health.Options {
 				return c.registry.WaitSynced(ctx)
 			}),
 			health.Started("start-service-ip-repair-controllers", c.life.informed.done),
+			health.Started("priority-and-fairness-config-consumer", c.life.informed.done),
 			health.Started("rbac/bootstrap-roles", c.life.informed.done),
 			health.Started("scheduling/bootstrap-system-priority-classes", c.life.informed.done),
+			health.Started("priority-and-fairness-config-producer", c.life.informed.done),
 		}, c.options.Server.Checks...),
 		Ready: []health.Check{
 			health.Synced(func() []string {

@@ -5,21 +5,25 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/registry/allocation"
+	"github.com/keelson-dev/keelson/registry/flowcontrol/upkeep"
 	"github.com/keelson-dev/keelson/registry/kubernetesservice"
 	"github.com/keelson-dev/keelson/storage"
 )
 
-// services are the parts of the API server that allocate services' IPs and ports, and maintain the service kubernetes.
+// services are the parts of the API server that maintain objects: the IPs and ports of services, the service kubernetes,
+// the default flow schemas.
 type services struct {
 	ports      *allocation.Ports
 	repair     *allocation.Repair
 	kubernetes *kubernetesservice.Service
+	flows      *upkeep.Upkeep
 }
 
 // newPorts makes the allocator of node ports, which the kinds need.
@@ -41,8 +45,27 @@ func (c *Cluster) newServices(store storage.Store) (err error) {
 	if at := c.options.Server.Address; at.IsValid() && !at.Addr().IsLoopback() {
 		o.Address, o.Port = at.Addr(), int(at.Port())
 	}
-	c.services.kubernetes, err = kubernetesservice.New(c.registry, store, o)
-	return err
+	if c.services.kubernetes, err = kubernetesservice.New(c.registry, store, o); err != nil {
+		return err
+	}
+	return c.newFlows()
+}
+
+// newFlows makes what maintains flow schemas and priority levels.
+func (c *Cluster) newFlows() (err error) {
+	if c.services.flows, err = upkeep.New(c.registry, upkeep.Options{Logger: c.log}); err != nil {
+		return err
+	}
+	wake(component.Informer[*flowcontrolv1.FlowSchema](c.informers, flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas")), c.services.flows)
+	wake(component.Informer[*flowcontrolv1.PriorityLevelConfiguration](c.informers,
+		flowcontrolv1.SchemeGroupVersion.WithResource("prioritylevelconfigurations")), c.services.flows)
+	return c.informers.Err()
+}
+
+func wake[T informer.Object](of *informer.Informer[T], flows *upkeep.Upkeep) {
+	of.AddHandler(informer.Handler[T]{
+		Added: func(T) { flows.Wake() }, Updated: func(T, T) { flows.Wake() }, Deleted: func(T) { flows.Wake() },
+	})
 }
 
 // bootstrapServices stores the record of node ports and creates the objects that must exist before services are
@@ -62,5 +85,5 @@ func (c *Cluster) bootstrapServices(ctx context.Context) error {
 // run keeps them until the context ends.
 func (s *services) run(ctx context.Context) error {
 	ctx = asServer(ctx)
-	return lifecycle.Group(s.repair, s.kubernetes).Run(ctx)
+	return lifecycle.Group(s.repair, s.kubernetes, s.flows).Run(ctx)
 }

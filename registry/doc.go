@@ -2,8 +2,9 @@
 //
 // A Kind declares a resource: its names, how it decodes and the rules for its writes. The packages below hold
 // upstream's kinds, a package per API group: core, admissionregistration, apiextensions, apiregistration, apps,
-// authentication, authorization, autoscaling, batch, certificates, coordination, discovery, metrics, networking, node,
-// policy, rbac, resource, scheduling, storage, storagemigration; custom makes the kinds that CustomResourceDefinitions define. Package codec encodes and decodes,
+// authentication, authorization, autoscaling, batch, certificates, coordination, discovery, flowcontrol, metrics,
+// networking, node, policy, rbac, resource, scheduling, storage, storagemigration; custom makes the kinds that
+// CustomResourceDefinitions define. Package codec encodes and decodes,
 // allocation assigns cluster IPs and node ports, kubernetesservice maintains the service of the API itself. Package
 // request interprets requests and status translates errors for clients, both for servers and for direct, a client
 // without a server; registrytest tests a kind.

@@ -20,7 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	_ "k8s.io/kubernetes/pkg/apis/networking/install" // which the printers leave out, as the next two
+	_ "k8s.io/kubernetes/pkg/apis/flowcontrol/install" // which the printers leave out, as the next three
+	_ "k8s.io/kubernetes/pkg/apis/networking/install"
 	_ "k8s.io/kubernetes/pkg/apis/node/install"
 	_ "k8s.io/kubernetes/pkg/apis/storagemigration/install"
 	"k8s.io/kubernetes/pkg/printers"
@@ -66,15 +67,16 @@ func kinds() map[schema.GroupResource]schema.GroupVersionKind {
 			"replicationcontrollers=ReplicationController resourcequotas=ResourceQuota secrets=Secret serviceaccounts=ServiceAccount services=Service",
 		"apps/v1": "controllerrevisions=ControllerRevision daemonsets=DaemonSet deployments=Deployment replicasets=ReplicaSet " +
 			"statefulsets=StatefulSet",
-		"autoscaling/v2":               "horizontalpodautoscalers=HorizontalPodAutoscaler",
-		"batch/v1":                     "cronjobs=CronJob jobs=Job",
-		"certificates.k8s.io/v1":       "certificatesigningrequests=CertificateSigningRequest clustertrustbundles=ClusterTrustBundle podcertificaterequests=PodCertificateRequest",
-		"coordination.k8s.io/v1":       "leases=Lease",
-		"discovery.k8s.io/v1":          "endpointslices=EndpointSlice",
-		"networking.k8s.io/v1":         "ingressclasses=IngressClass ingresses=Ingress ipaddresses=IPAddress networkpolicies=NetworkPolicy servicecidrs=ServiceCIDR",
-		"node.k8s.io/v1":               "runtimeclasses=RuntimeClass",
-		"policy/v1":                    "poddisruptionbudgets=PodDisruptionBudget",
-		"rbac.authorization.k8s.io/v1": "clusterrolebindings=ClusterRoleBinding clusterroles=ClusterRole rolebindings=RoleBinding roles=Role",
+		"autoscaling/v2":                  "horizontalpodautoscalers=HorizontalPodAutoscaler",
+		"batch/v1":                        "cronjobs=CronJob jobs=Job",
+		"certificates.k8s.io/v1":          "certificatesigningrequests=CertificateSigningRequest clustertrustbundles=ClusterTrustBundle podcertificaterequests=PodCertificateRequest",
+		"coordination.k8s.io/v1":          "leases=Lease",
+		"discovery.k8s.io/v1":             "endpointslices=EndpointSlice",
+		"flowcontrol.apiserver.k8s.io/v1": "flowschemas=FlowSchema prioritylevelconfigurations=PriorityLevelConfiguration",
+		"networking.k8s.io/v1":            "ingressclasses=IngressClass ingresses=Ingress ipaddresses=IPAddress networkpolicies=NetworkPolicy servicecidrs=ServiceCIDR",
+		"node.k8s.io/v1":                  "runtimeclasses=RuntimeClass",
+		"policy/v1":                       "poddisruptionbudgets=PodDisruptionBudget",
+		"rbac.authorization.k8s.io/v1":    "clusterrolebindings=ClusterRoleBinding clusterroles=ClusterRole rolebindings=RoleBinding roles=Role",
 		"resource.k8s.io/v1": "deviceclasses=DeviceClass devicetaintrules=DeviceTaintRule resourceclaims=ResourceClaim " +
 			"resourceclaimtemplates=ResourceClaimTemplate resourceslices=ResourceSlice",
 		"scheduling.k8s.io/v1": "priorityclasses=PriorityClass",

@@ -222,6 +222,8 @@ func behind() map[string][]string {
 		"podspec/signername":                             {},
 		"registry/custom":                                append(kind, "registry/apiextensions", "internal/boundedyaml"),
 		"registry/discovery":                             kind,
+		"registry/flowcontrol":                           append(kind, "podspec", "podspec/qos", "podspec/restart", "podspec/signername"),
+		"registry/flowcontrol/upkeep":                    append(kind, "podspec", "podspec/qos", "podspec/restart", "podspec/signername", "registry/flowcontrol"),
 		"registry/internal/check":                        {},
 		"registry/kubernetesservice":                     {"informer", "registry", "registry/allocation", "registry/codec", "registry/internal/check", "registry/internal/ordered", "registry/networking", "storage"},
 		"registry/networking":                            kind,
@@ -290,7 +292,7 @@ func limits() map[string]int {
 		"client/kubeconfig":              115,
 		"client/printer":                 85,
 		"client/rest":                    120,
-		"cluster":                        286, // of which 3 are for volumes of CSI drivers that replaced plugins, 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
+		"cluster":                        290, // of which 4 are the versions of flow control, 3 are for volumes of CSI drivers that replaced plugins, 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
 		"component":                      90,
 		"component/controllermanager":    103, // the types of all kinds that controllers read, the parser of schedules
 		"component/remote":               255, // client-go's discovery knows all kinds of the API
@@ -310,7 +312,7 @@ func limits() map[string]int {
 		"cri/streams":                    24, // SPDY and WebSocket
 		"events":                         90,
 		"examples":                       438, // of examples/cluster, one for what a log file may grow to
-		"examples/assets":                552, // rules for definitions, CEL, as in examples/cluster
+		"examples/assets":                556, // rules for definitions, CEL, as in examples/cluster
 		"examples/controller":            640, // controller-runtime
 		"informer":                       80,
 		"informer/clientgo":              125, // the caches of client-go
@@ -337,7 +339,7 @@ func limits() map[string]int {
 		"internal/bootstraptoken":        70,  // secrets
 		"internal/strategicpatch":        145, // apimachinery's reading of the tags of types
 		"internal/testserver":            220,
-		"internal/testcluster":           293,
+		"internal/testcluster":           297,
 		"internal/transcript":            150,
 		"lifecycle":                      0,
 		"kubelet":                        90,
@@ -376,18 +378,18 @@ func limits() map[string]int {
 		"storage/wal":                    1,
 
 		// Upstream's rules for definitions and schemas.
-		"cluster/customresources":              542,
+		"cluster/customresources":              546,
 		"controllers/customresourcedefinition": 460,
 		"examples/cluster":                     700,
 
 		// The types of metrics and of kubelets' summaries.
-		"cluster/resourcemetrics": 288,
+		"cluster/resourcemetrics": 292,
 
 		// A cache of rate limiters.
-		"cluster/admissionconfig": 286,
+		"cluster/admissionconfig": 290,
 
 		// The types of APIServices, and client-go's headers for proxies.
-		"cluster/aggregation": 291,
+		"cluster/aggregation": 295,
 
 		// Upstream's evaluation of expressions in CEL.
 		"admission/internal/expressions": 270,
@@ -395,8 +397,8 @@ func limits() map[string]int {
 		"admission/policy/typecheck":     290,
 		"admission/webhook/cel":          270,
 		"registry/resource/selectors":    270,
-		"cluster/policies":               389,
-		"cluster/webhooks":               388,
+		"cluster/policies":               393,
+		"cluster/webhooks":               392,
 
 		// All of it, and controller-runtime's installation of definitions and webhooks.
 		"envtest": 870,

@@ -12,6 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/discovery"
+	"github.com/keelson-dev/keelson/registry/flowcontrol"
 	"github.com/keelson-dev/keelson/registry/networking"
 	"github.com/keelson-dev/keelson/registry/node"
 	"github.com/keelson-dev/keelson/registry/policy"
@@ -25,7 +26,7 @@ import (
 
 func builtin() []registry.Kind {
 	return slices.Concat(apps.Kinds(), autoscaling.Kinds(), batch.Kinds(), certificates.Kinds(nil), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(),
-		networking.Kinds(), node.Kinds(), policy.Kinds(), rbac.Kinds(nil), resource.Kinds(resource.Options{}), scheduling.Kinds(), storage.Kinds(),
+		flowcontrol.Kinds(), networking.Kinds(), node.Kinds(), policy.Kinds(), rbac.Kinds(nil), resource.Kinds(resource.Options{}), scheduling.Kinds(), storage.Kinds(),
 		storagemigration.Kinds())
 }
 
@@ -104,6 +105,7 @@ func TestNames(t *testing.T) {
 		"jobs":                     "all /jobs",
 		"endpointslices":           "/endpointslices",
 		"leases":                   "/leases",
+		"flowschemas":              "/flowschemas",
 		"ingresses":                "ing /ingress",
 		"ingressclasses":           "/ingressclasses",
 		"networkpolicies":          "netpol /networkpolicies",
@@ -118,6 +120,8 @@ func TestNames(t *testing.T) {
 		"rolebindings":             "/rolebindings",
 		"clusterroles":             "/clusterroles",
 		"clusterrolebindings":      "/clusterrolebindings",
+
+		"prioritylevelconfigurations": "/prioritylevelconfigurations",
 
 		"horizontalpodautoscalers": "hpa all /horizontalpodautoscalers",
 

@@ -37,6 +37,7 @@ import (
 	"github.com/keelson-dev/keelson/registry/coordination"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/discovery"
+	"github.com/keelson-dev/keelson/registry/flowcontrol"
 	"github.com/keelson-dev/keelson/registry/node"
 	"github.com/keelson-dev/keelson/registry/policy"
 	"github.com/keelson-dev/keelson/registry/registrytest"
@@ -65,7 +66,7 @@ func subjects(t *testing.T) []subject {
 	}
 	all := slices.Concat(admissionregistration.PolicyKinds(admissionregistration.PolicyOptions{Compiler: compiler()}),
 		apps.Kinds(), autoscaling.Kinds(), batch.Kinds(), certificates.Kinds(nil), coordination.Kinds(), core.Kinds(core.Options{}), discovery.Kinds(),
-		node.Kinds(), policy.Kinds(), resource.Kinds(resource.Options{Compile: selectors.Compile}), scheduling.Kinds(), storage.Kinds(), storagemigration.Kinds())
+		flowcontrol.Kinds(), node.Kinds(), policy.Kinds(), resource.Kinds(resource.Options{Compile: selectors.Compile}), scheduling.Kinds(), storage.Kinds(), storagemigration.Kinds())
 	var out []subject
 	for doc := range bytes.SplitSeq(data, []byte("\n---\n")) {
 		var meta struct{ APIVersion, Kind string }

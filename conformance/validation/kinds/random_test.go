@@ -36,7 +36,9 @@ func word(r *rand.Rand) string {
 		"topology.kubernetes.io/zone", "kubernetes.io/hostname", "pods", "cpu", "memory", "requests.cpu", "nvidia.com/gpu", "hugepages-2Mi",
 		"gpu.example.com", "gpu", "gpu/big", "big", "pool-0", "a/b", "example.com/model", "model", "1.2.3", "1.2", "NoExecute", "None", "Equal", "Exists", "All",
 		"ExactCount", "FromClaim", "FromClass", "123e4567-e89b-12d3-a456-426614174000", "123E4567-e89b-12d3-a456-426614174000", "10.9.8.0/24", "10.9.8.7/24",
-		"Fail", "Ignore", "Exact", "Equivalent", "Deny", "Warn", "Audit", "Allow", "CREATE", "DELETE", "*", "*/*", "pods/*", "Namespaced",
+		"ByUser", "ByNamespace", "User", "Group", "ServiceAccount", "get", "watch", "proxy", "/", "/healthz", "/a//b", "/a*", "/*/*", "/a/*",
+		"Exempt", "Limited", "Queue", "Reject", "Dangling", "exempt", "catch-all", "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares",
+		"apf.kubernetes.io/autoupdate-spec", "Fail", "Ignore", "Exact", "Equivalent", "Deny", "Warn", "Audit", "Allow", "CREATE", "DELETE", "*", "*/*", "pods/*", "Namespaced",
 		"JSONPatch", "ApplyConfiguration", "IfNeeded", "Invalid", "Forbidden", "apps/v1", "a/b/c", "/v1", "a/", "spec.validations[0].expression",
 		"MyFeature", "MyFeature/sub", "lower", "{}", "[]", "null", "{", `{"a":1}`,
 		`[{"key":"a","effect":"NoSchedule"},{"key":"a","effect":"NoSchedule"}]`, `{"preferAvoidPods":[{"podSignature":{}}]}`,
@@ -46,7 +48,7 @@ func word(r *rand.Rand) string {
 }
 
 func number(r *rand.Rand) int64 {
-	return pick[int64](r, -1, 0, 1, 2, 3, 5, 80, 443, 600, 65535, 65536, 86400, 86401, 1_000_000_000, 1_000_000_001, 2_000_000_000, 2_000_001_000)
+	return pick[int64](r, -1, 0, 1, 2, 3, 5, 80, 443, 600, 10_000, 10_001, 65535, 65536, 86400, 86401, 1_000_000_000, 1_000_000_001, 2_000_000_000, 2_000_001_000)
 }
 
 // mutate changes something in v.

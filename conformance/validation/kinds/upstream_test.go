@@ -63,6 +63,8 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/service"
 	"k8s.io/kubernetes/pkg/registry/core/serviceaccount"
 	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
+	"k8s.io/kubernetes/pkg/registry/flowcontrol/flowschema"
+	"k8s.io/kubernetes/pkg/registry/flowcontrol/prioritylevelconfiguration"
 	"k8s.io/kubernetes/pkg/registry/node/runtimeclass"
 	"k8s.io/kubernetes/pkg/registry/policy/poddisruptionbudget"
 	"k8s.io/kubernetes/pkg/registry/resource/deviceclass"
@@ -94,7 +96,10 @@ func strategies() map[string]strategy {
 	policies := validatingadmissionpolicy.NewStrategy(nil, resources)
 	claims := resourceclaim.NewStrategy(namespaces{}, everything{})
 	return map[string]strategy{
-		"deviceclasses": deviceclass.Strategy, "resourceslices": resourceslice.Strategy,
+		"flowschemas": flowschema.Strategy, "flowschemas/status": flowschema.StatusStrategy,
+		"prioritylevelconfigurations":        prioritylevelconfiguration.Strategy,
+		"prioritylevelconfigurations/status": prioritylevelconfiguration.StatusStrategy,
+		"deviceclasses":                      deviceclass.Strategy, "resourceslices": resourceslice.Strategy,
 		"devicetaintrules": devicetaintrule.Strategy, "devicetaintrules/status": devicetaintrule.StatusStrategy,
 		"resourceclaims": claims, "resourceclaims/status": resourceclaim.NewStatusStrategy(claims),
 		"resourceclaimtemplates":      resourceclaimtemplate.NewStrategy(namespaces{}),
