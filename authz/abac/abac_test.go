@@ -112,6 +112,9 @@ func TestAuthorize(t *testing.T) {
 	}
 	authztest.Run(t, z, all)
 	authztest.Check(t, z, authztest.Case{Fails: true})
+	if d, err := (abac.Policies{{APIGroup: "*", Resource: "*", Namespace: "*", NonResourcePath: "*"}}).Authorize(t.Context(), at(user("x"), "get", "/")); d.Verdict != authz.NoOpinion || err != nil {
+		t.Errorf("a policy about nobody: %v, %v", d, err)
+	}
 	if d, err := abac.Policies(nil).Authorize(t.Context(), at(user("x"), "get", "/")); d.Verdict != authz.NoOpinion || err != nil {
 		t.Errorf("without policies: %v, %v", d, err)
 	}
@@ -164,6 +167,10 @@ func TestBadLines(t *testing.T) {
 		versioned + `{"resource":"pods"}}`:                                         "spec.user or spec.group is required",
 		versioned + `1}`:                                                           "spec: ",
 		`{"user":1}`:                                                               "cannot unmarshal number",
+		`{"apiVersion":1,"user":"a"}`:                                              "apiVersion: ",
+		`{"kind":[],"user":"a"}`:                                                   "kind: ",
+		`{"apiVersion":"abac.authorization.kubernetes.io/v0","user":"a"}`:          "neither apiVersion",
+		versioned + `{"user":1}}`:                                                  "user: json: cannot unmarshal number",
 	} {
 		_, err := abac.Parse(strings.NewReader("# first\n\n" + line + "\n" + `{"user":"b"}`))
 		var wrong *abac.LineError

@@ -339,6 +339,46 @@ func TestAdoption(t *testing.T) {
 	})
 }
 
+// TestAdoptsOnce: a pod that was adopted is not adopted again while the cache still shows it as an orphan.
+func TestAdoptsOnce(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		j := newJob(1)
+		j.Spec.ManualSelector, j.Spec.Selector = new(true), &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		j.Spec.Template.Labels = map[string]string{"a": "b"}
+		create(b, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "orphan", Namespace: "ns", Labels: map[string]string{"a": "b"}}})
+		b.pods.Hold()
+		b.api.Reset()
+		b.start(j)
+		for i := range 3 {
+			update(b, at(), func(j *batchv1.Job) { j.Annotations = map[string]string{"touched": fmt.Sprint(i)} })
+			b.settle()
+		}
+		patches := 0
+		for _, w := range b.api.Writes() {
+			if w.Verb == faults.Patch {
+				patches++
+			}
+		}
+		if patches != 1 {
+			t.Errorf("%d patches", patches)
+		}
+		b.pods.Resume()
+	})
+}
+
+// TestFailsAsAnnounced: once a failure is announced, all pods that are left count as failed, in later looks, too.
+func TestFailsAsAnnounced(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		j := newJob(2)
+		j.Spec.BackoffLimit, j.Spec.PodReplacementPolicy = new(int32(0)), new(batchv1.Failed)
+		b.start(j)
+		b.phase("work-00001", corev1.PodFailed, 1)
+		b.api.Inject(faults.Fault{Verb: faults.Patch, Name: "work-00002", Err: trial.ErrDown})
+		b.after(time.Minute)
+		b.wantStatus("active 0 ready 0 terminating 0 succeeded 0 failed 2 FailureTarget(BackoffLimitExceeded) Failed(BackoffLimitExceeded)")
+	})
+}
+
 // TestNewJobSameName: a new job has nothing of its predecessor.
 func TestNewJobSameName(t *testing.T) {
 	inBubble(t, func(b *bench) {

@@ -121,6 +121,25 @@ func TestDuplicates(t *testing.T) {
 	})
 }
 
+// TestBeyond: what a pod with an index that the job does not have did, does not count.
+func TestBeyond(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.start(indexedJob(2))
+		b.settle()
+		ours := b.list()[0]
+		for _, index := range []string{"7", "x"} {
+			pod := &corev1.Pod{}
+			pod.Name, pod.Namespace, pod.Labels, pod.OwnerReferences = "beyond-"+index, "ns", ours.Labels, ours.OwnerReferences
+			pod.Finalizers, pod.Annotations = ours.Finalizers, map[string]string{"batch.kubernetes.io/job-completion-index": index}
+			pod.Status.Phase = corev1.PodSucceeded
+			create(b, pod)
+		}
+		b.after(time.Minute)
+		b.wantStatus("active 2 ready 0 terminating 0 succeeded 0 failed 0")
+		b.wantTracked(b.index(0), b.index(1))
+	})
+}
+
 // TestPerIndex: each index has a limit and a back-off of its own.
 func TestPerIndex(t *testing.T) {
 	inBubble(t, func(b *bench) {

@@ -178,11 +178,11 @@ func (l *look) failure() verdict {
 
 // untilDeadline returns how long the job may still run, and false if there is no limit.
 func (l *look) untilDeadline() (time.Duration, bool) {
-	limit, start := l.job.Spec.ActiveDeadlineSeconds, l.job.Status.StartTime
-	if limit == nil || start == nil || suspended(l.job) {
+	limit := l.job.Spec.ActiveDeadlineSeconds
+	if limit == nil || suspended(l.job) {
 		return 0, false
 	}
-	return time.Duration(*limit)*time.Second - l.now.Sub(start.Time), true
+	return time.Duration(*limit)*time.Second - l.now.Sub(l.job.Status.StartTime.Time), true
 }
 
 // restartsTooOften applies the limit to containers that are restarted in place.

@@ -36,7 +36,7 @@ func (l *look) tally(most int) *tally {
 	// What is listed already was decided on in an earlier look.
 	succeeded, lost := setOf(t.status.UncountedTerminatedPods.Succeeded), setOf(t.status.UncountedTerminatedPods.Failed)
 	t.settle()
-	var done []int
+	done := 0 // indexes that are new
 	for _, pod := range l.pods {
 		if !tracked(pod) || !l.releases(pod) {
 			continue
@@ -47,7 +47,7 @@ func (l *look) tally(most int) *tally {
 			if !indexed(l.job) {
 				t.list(&t.status.UncountedTerminatedPods.Succeeded, pod.UID, succeeded)
 			} else if l.valid(index) && !l.before.has(index) {
-				done = append(done, index)
+				done++
 				t.changed = true
 			}
 		case (failed(pod, l.job) || l.end.fails()) && (!indexed(l.job) || l.valid(index)):
@@ -56,13 +56,13 @@ func (l *look) tally(most int) *tally {
 				t.list(&t.status.UncountedTerminatedPods.Failed, pod.UID, lost)
 			}
 		}
-		if len(done)+len(t.status.UncountedTerminatedPods.Succeeded)+len(t.status.UncountedTerminatedPods.Failed) >= most {
+		if done+len(t.status.UncountedTerminatedPods.Succeeded)+len(t.status.UncountedTerminatedPods.Failed) >= most {
 			t.full = true
 			break
 		}
 	}
 	if indexed(l.job) {
-		t.indexes(l.done.with(singles(done)), l.lost)
+		t.indexes(l.done, l.lost)
 	}
 	return t
 }

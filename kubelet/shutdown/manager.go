@@ -113,7 +113,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		total += g.Grace
 	}
 	for ctx.Err() == nil {
-		if err := m.session(ctx, total); err != nil && ctx.Err() == nil {
+		if err := m.session(ctx, total); ctx.Err() == nil {
 			m.options.Logger.Warn("watching for shutdowns of the machine failed", "error", err)
 		}
 		_ = pause.For(ctx, reopenDelay) // the loop checks the context

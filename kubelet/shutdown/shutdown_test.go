@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -86,7 +87,8 @@ type machine struct {
 	pods   []*corev1.Pod
 	slow   map[string]time.Duration // how long pods take to end
 	signal chan bool
-	broken bool // the next sessions
+	broken bool    // the next sessions
+	holds  []error // of Hold, in turn
 }
 
 func (m *machine) say(format string, args ...any) {
@@ -117,8 +119,28 @@ func (m *machine) Next(ctx context.Context) (bool, error) {
 	}
 }
 
-func (m *machine) Hold(hold bool) error { m.say("hold %t", hold); return nil }
-func (m *machine) Close()               { m.say("close") }
+func (m *machine) Hold(hold bool) error {
+	m.say("hold %t", hold)
+	if len(m.holds) == 0 {
+		return nil
+	}
+	err := m.holds[0]
+	m.holds = m.holds[1:]
+	return err
+}
+
+// Enabled, Handle, WithAttrs and WithGroup are of a slog.Handler.
+func (m *machine) Enabled(context.Context, slog.Level) bool { return true }
+
+func (m *machine) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool { m.say("%s: %v", r.Message, a); return true })
+	return nil
+}
+
+func (m *machine) WithAttrs([]slog.Attr) slog.Handler { return m }
+func (m *machine) WithGroup(string) slog.Handler      { return m }
+
+func (m *machine) Close() { m.say("close") }
 
 func (m *machine) Active() []*corev1.Pod { return m.pods }
 
@@ -153,7 +175,7 @@ func (m *machine) expect(t *testing.T, want ...string) {
 func run(t *testing.T, m *machine, test func(s *shutdown.Manager)) {
 	synctest.Test(t, func(t *testing.T) {
 		m.start, m.signal = time.Now(), make(chan bool)
-		s, err := shutdown.New(m, m, shutdown.Groups(30*time.Second, 10*time.Second), shutdown.Options{Recorder: m, Changed: func() { m.say("changed") }})
+		s, err := shutdown.New(m, m, shutdown.Groups(30*time.Second, 10*time.Second), shutdown.Options{Recorder: m, Changed: func() { m.say("changed") }, Logger: slog.New(m)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +209,8 @@ func TestShutdown(t *testing.T) {
 		slices.Sort(m.log[2:4]) // at the same time
 		m.mu.Unlock()
 		m.expect(t, "0s Normal NodeShutdown: Shutdown manager detected shutdown event", "0s changed", "0s end stuck in 3", "0s end web in 20",
-			"1s web ended", "20s end dns in 10", "22s dns ended", "22s hold false")
+			"1s web ended", "20s a pod has not ended before the shutdown: pod=/stuck", "20s a pod has not ended before the shutdown: error=context deadline exceeded",
+			"20s end dns in 10", "22s dns ended", "22s hold false")
 		if err := s.Problem(); !errors.Is(err, shutdown.ErrShuttingDown) || err.Error() != "node is shutting down" {
 			t.Errorf("the problem is %v", err)
 		}
@@ -199,21 +222,77 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
+const failed = "watching for shutdowns of the machine failed: error="
+
 // TestReopen: an inhibitor that fails is opened again.
 func TestReopen(t *testing.T) {
 	m := &machine{broken: true}
 	run(t, m, func(*shutdown.Manager) {
 		time.Sleep(time.Second)
-		m.expect(t, "0s open 30s", "1s open 30s")
+		m.expect(t, "0s open 30s", "0s "+failed+"no bus", "1s open 30s", "1s "+failed+"no bus")
 		m.mu.Lock()
 		m.broken = false
 		m.mu.Unlock()
 		time.Sleep(time.Second)
 		m.expect(t, "2s open 30s", "2s hold true")
 		close(m.signal)
-		m.expect(t, "2s close")
+		m.expect(t, "2s close", "2s "+failed+"the bus is gone")
 		time.Sleep(1500 * time.Millisecond)
-		m.expect(t, "3s open 30s", "3s hold true", "3s close")
+		m.expect(t, "3s open 30s", "3s hold true", "3s close", "3s "+failed+"the bus is gone")
+	})
+}
+
+// TestHoldFails: a session that cannot delay a shutdown, or let it go on, ends, and another one begins.
+func TestHoldFails(t *testing.T) {
+	down := errors.New("down")
+	m := &machine{holds: []error{down, nil, down, nil, down}}
+	run(t, m, func(*shutdown.Manager) {
+		m.expect(t, "0s open 30s", "0s hold true", "0s close", "0s "+failed+"down")
+		time.Sleep(time.Second)
+		m.expect(t, "1s open 30s", "1s hold true")
+		m.signal <- true
+		m.expect(t, "1s Normal NodeShutdown: Shutdown manager detected shutdown event", "1s changed", "1s hold false", "1s close", "1s "+failed+"down")
+		time.Sleep(time.Second)
+		m.expect(t, "2s open 30s", "2s hold true")
+		m.signal <- false
+		m.expect(t, "2s Normal NodeShutdown: Shutdown manager detected shutdown cancellation", "2s changed", "2s hold true", "2s close", "2s "+failed+"down")
+	})
+}
+
+// TestEnds: that the manager ends, be it during a shutdown, is no failure.
+func TestEnds(t *testing.T) {
+	m := &machine{pods: []*corev1.Pod{pod("web", 0, 60)}, slow: map[string]time.Duration{"web": time.Hour}}
+	run(t, m, func(*shutdown.Manager) {
+		m.signal <- true
+		synctest.Wait()
+		m.mu.Lock()
+		m.log = nil
+		m.mu.Unlock()
+	})
+	if !slices.Equal(m.log, []string{"0s hold false", "0s close"}) {
+		t.Errorf("done %q", m.log)
+	}
+}
+
+// TestDefaults: without options a shutdown goes its way, too.
+func TestDefaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{start: time.Now(), signal: make(chan bool)}
+		s, err := shutdown.New(m, m, shutdown.Groups(30*time.Second, 10*time.Second), shutdown.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { done <- s.Run(ctx) }()
+		m.signal <- true
+		m.expect(t, "0s open 30s", "0s hold true", "0s hold false")
+		close(m.signal)
+		m.expect(t, "0s close")
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
 }
 

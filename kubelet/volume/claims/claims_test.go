@@ -160,7 +160,11 @@ func TestNode(t *testing.T) {
 		"anywhere":           {nil, ""},
 		"anywhere, in words": {&corev1.VolumeNodeAffinity{}, ""},
 		"here":               {on("a", "b"), ""},
-		"elsewhere":          {on("c"), `MountVolume.NodeAffinity check failed for volume "pv" : no matching NodeSelectorTerms`},
+		"nowhere": {
+			&corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "k", Operator: "Near"}}}}}},
+			`MountVolume.NodeAffinity check failed for volume "pv" : nodeSelectorTerms[0].matchExpressions[0].operator: Unsupported value: "Near": supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"`,
+		},
+		"elsewhere": {on("c"), `MountVolume.NodeAffinity check failed for volume "pv" : no matching NodeSelectorTerms`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m.Persistent.Spec.NodeAffinity = tt.affinity
@@ -183,8 +187,31 @@ func TestErrors(t *testing.T) {
 	if err.RetryAfter() != 10*time.Second || !errors.Is(err, err.Errs[1]) {
 		t.Error("the errors or the pause")
 	}
+	if err := (&claims.MountError{Err: err.Errs[0]}); !errors.Is(err, err.Err) {
+		t.Error("the error of a mount is lost")
+	}
 	if err := (&claims.MountError{Volume: "v", Err: errors.New("why")}); err.Error() != `MountVolume.SetUp failed for volume "v" : why` {
 		t.Error(err)
+	}
+}
+
+// TestUsed: a volume is used by whichever container mounts it or has it as a device.
+func TestUsed(t *testing.T) {
+	mount, device := []corev1.VolumeMount{{Name: "x"}, {Name: "v"}}, []corev1.VolumeDevice{{Name: "x"}, {Name: "v"}}
+	for name, tt := range map[string]struct {
+		spec corev1.PodSpec
+		want bool
+	}{
+		"by nobody":             {corev1.PodSpec{Containers: []corev1.Container{{VolumeMounts: mount[:1], VolumeDevices: device[:1]}}}, false},
+		"mounted":               {corev1.PodSpec{Containers: []corev1.Container{{VolumeMounts: mount}, {}}}, true},
+		"mapped":                {corev1.PodSpec{Containers: []corev1.Container{{VolumeDevices: device}, {}}}, true},
+		"mounted initially":     {corev1.PodSpec{InitContainers: []corev1.Container{{VolumeMounts: mount}}, Containers: []corev1.Container{{}}}, true},
+		"mapped initially":      {corev1.PodSpec{InitContainers: []corev1.Container{{VolumeDevices: device}}, Containers: []corev1.Container{{}}}, true},
+		"mounted by a debugger": {corev1.PodSpec{EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{VolumeMounts: mount}}}}, true},
+	} {
+		if got := claims.Used(&corev1.Pod{Spec: tt.spec}, "v"); got != tt.want {
+			t.Errorf("%s: used: %v", name, got)
+		}
 	}
 }
 
