@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/internal/configfile"
 )
 
 // The configuration cannot be put in force.
@@ -20,6 +21,9 @@ var (
 	ErrTwice = errors.New("is configured twice")
 )
 
+// Error says what is wrong with a file: its Path, Line and Err.
+type Error = configfile.Error
+
 // Config is what a file says. A nil *Config says nothing.
 type Config struct {
 	stages []cluster.AdmissionStage // of the configured plugins
@@ -27,7 +31,7 @@ type Config struct {
 
 // Open reads the file at path, and those that it names.
 func Open(path string) (*Config, error) {
-	d, err := open(path)
+	d, err := configfile.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +44,7 @@ func Open(path string) (*Config, error) {
 			Configuration *runtime.RawExtension `json:"configuration"`
 		} `json:"plugins"`
 	}
-	if err := d.as(kinds{"apiserver.config.k8s.io", "AdmissionConfiguration", []string{"v1", "v1alpha1"}}, &file); err != nil {
+	if err := d.As(configfile.Kinds{Group: "apiserver.config.k8s.io", Kind: "AdmissionConfiguration", Versions: []string{"v1", "v1alpha1"}}, &file); err != nil {
 		return nil, err
 	}
 	c := &Config{}
@@ -49,16 +53,16 @@ func Open(path string) (*Config, error) {
 		configure, ok := configurable()[p.Name]
 		switch {
 		case !ok:
-			return nil, d.wrong(at.Child("name").String(), fmt.Errorf("%s: %q %w: choose from %s", at.Child("name"), p.Name, ErrNotConfigurable, strings.Join(Names(), ", ")))
+			return nil, d.Wrong(at.Child("name").String(), fmt.Errorf("%s: %q %w: choose from %s", at.Child("name"), p.Name, ErrNotConfigurable, strings.Join(Names(), ", ")))
 		case slices.ContainsFunc(c.stages, func(s cluster.AdmissionStage) bool { return s.Name == p.Name }):
-			return nil, d.wrong(at.Child("name").String(), fmt.Errorf("%s: %s %w", at.Child("name"), p.Name, ErrTwice))
+			return nil, d.Wrong(at.Child("name").String(), fmt.Errorf("%s: %s %w", at.Child("name"), p.Name, ErrTwice))
 		case (p.Path == "") == (p.Configuration == nil):
-			return nil, d.wrong(at.String(), fmt.Errorf("%s: one of path and configuration is required", at))
+			return nil, d.Wrong(at.String(), fmt.Errorf("%s: one of path and configuration is required", at))
 		}
-		own := document{path: d.path, text: d.text, within: at.Child("configuration").String()}
+		own := d.Within(at.Child("configuration").String(), nil)
 		if p.Configuration != nil {
-			own.json = p.Configuration.Raw
-		} else if own, err = open(d.beside(p.Path)); err != nil {
+			own.JSON = p.Configuration.Raw
+		} else if own, err = configfile.Open(d.Beside(p.Path)); err != nil {
 			return nil, err
 		}
 		stage, err := configure(own)

@@ -13,13 +13,14 @@ import (
 	"github.com/keelson-dev/keelson/admission/podtolerationrestriction"
 	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/internal/configfile"
 	"github.com/keelson-dev/keelson/podspec"
 	"github.com/keelson-dev/keelson/registry"
 )
 
 // configurable returns, by a plugin's name, what makes its stage from its configuration.
-func configurable() map[string]func(document) (cluster.AdmissionStage, error) {
-	return map[string]func(document) (cluster.AdmissionStage, error){
+func configurable() map[string]func(configfile.Document) (cluster.AdmissionStage, error) {
+	return map[string]func(configfile.Document) (cluster.AdmissionStage, error){
 		eventratelimit.Name:           eventRateLimit,
 		podnodeselector.Name:          podNodeSelector,
 		podsecurity.Name:              podSecurity,
@@ -31,7 +32,7 @@ func namespaces(p cluster.ServerParts) (*registry.Live[*corev1.Namespace], error
 	return registry.NewLive[*corev1.Namespace](p.Registry, schema.GroupResource{Resource: "namespaces"})
 }
 
-func podSecurity(d document) (cluster.AdmissionStage, error) {
+func podSecurity(d configfile.Document) (cluster.AdmissionStage, error) {
 	var c struct {
 		metav1.TypeMeta `json:",inline"`
 		Defaults        struct {
@@ -48,7 +49,7 @@ func podSecurity(d document) (cluster.AdmissionStage, error) {
 			RuntimeClasses []string `json:"runtimeClasses"`
 		} `json:"exemptions"`
 	}
-	if err := d.as(kinds{"pod-security.admission.config.k8s.io", "PodSecurityConfiguration", []string{"v1", "v1beta1", "v1alpha1"}}, &c); err != nil {
+	if err := d.As(configfile.Kinds{Group: "pod-security.admission.config.k8s.io", Kind: "PodSecurityConfiguration", Versions: []string{"v1", "v1beta1", "v1alpha1"}}, &c); err != nil {
 		return cluster.AdmissionStage{}, err
 	}
 	o := podsecurity.Options{Warn: registry.Warn, Annotate: audit.Annotate}
@@ -58,7 +59,7 @@ func podSecurity(d document) (cluster.AdmissionStage, error) {
 	o.Exemptions.Usernames, o.Exemptions.Namespaces = c.Exemptions.Usernames, c.Exemptions.Namespaces
 	o.Exemptions.RuntimeClasses = c.Exemptions.RuntimeClasses
 	if _, err := podsecurity.New(nil, nil, o); err != nil {
-		return cluster.AdmissionStage{}, d.wrong("defaults", err)
+		return cluster.AdmissionStage{}, d.Wrong("defaults", err)
 	}
 	return cluster.AdmissionStage{Name: podsecurity.Name, New: func(p cluster.ServerParts) (admission.Plugin, error) {
 		all, err := namespaces(p)
@@ -74,18 +75,18 @@ func podSecurity(d document) (cluster.AdmissionStage, error) {
 }
 
 // podNodeSelector reads the plugin's own format, which has no version.
-func podNodeSelector(d document) (cluster.AdmissionStage, error) {
+func podNodeSelector(d configfile.Document) (cluster.AdmissionStage, error) {
 	var c struct {
 		Selectors map[string]string `json:"podNodeSelectorPluginConfig"`
 	}
-	if err := d.as(kinds{}, &c); err != nil {
+	if err := d.As(configfile.Kinds{}, &c); err != nil {
 		return cluster.AdmissionStage{}, err
 	}
 	const byDefault = "clusterDefaultNodeSelector"
 	o := podnodeselector.Options{Default: c.Selectors[byDefault], Allowed: c.Selectors}
 	delete(o.Allowed, byDefault)
 	if _, err := podnodeselector.New(nil, o); err != nil {
-		return cluster.AdmissionStage{}, d.wrong("podNodeSelectorPluginConfig", err)
+		return cluster.AdmissionStage{}, d.Wrong("podNodeSelectorPluginConfig", err)
 	}
 	return cluster.AdmissionStage{Name: podnodeselector.Name, New: func(p cluster.ServerParts) (admission.Plugin, error) {
 		all, err := namespaces(p)
@@ -96,19 +97,19 @@ func podNodeSelector(d document) (cluster.AdmissionStage, error) {
 	}}, nil
 }
 
-func podTolerationRestriction(d document) (cluster.AdmissionStage, error) {
+func podTolerationRestriction(d configfile.Document) (cluster.AdmissionStage, error) {
 	var c struct {
 		metav1.TypeMeta `json:",inline"`
 		Default         []corev1.Toleration `json:"default"`
 		Whitelist       []corev1.Toleration `json:"whitelist"`
 	}
-	if err := d.as(kinds{"podtolerationrestriction.admission.k8s.io", "Configuration", []string{"v1alpha1"}}, &c); err != nil {
+	if err := d.As(configfile.Kinds{Group: "podtolerationrestriction.admission.k8s.io", Kind: "Configuration", Versions: []string{"v1alpha1"}}, &c); err != nil {
 		return cluster.AdmissionStage{}, err
 	}
 	errs := podspec.ValidateTolerations(c.Default, field.NewPath("default"))
 	errs = append(errs, podspec.ValidateTolerations(c.Whitelist, field.NewPath("whitelist"))...)
 	if len(errs) > 0 {
-		return cluster.AdmissionStage{}, d.fields(errs)
+		return cluster.AdmissionStage{}, d.Fields(errs)
 	}
 	return cluster.AdmissionStage{Name: podtolerationrestriction.Name, New: func(p cluster.ServerParts) (admission.Plugin, error) {
 		all, err := namespaces(p)
@@ -116,16 +117,16 @@ func podTolerationRestriction(d document) (cluster.AdmissionStage, error) {
 	}}, nil
 }
 
-func eventRateLimit(d document) (cluster.AdmissionStage, error) {
+func eventRateLimit(d configfile.Document) (cluster.AdmissionStage, error) {
 	var c struct {
 		metav1.TypeMeta `json:",inline"`
 		Limits          []eventratelimit.Limit `json:"limits"`
 	}
-	if err := d.as(kinds{"eventratelimit.admission.k8s.io", "Configuration", []string{"v1alpha1"}}, &c); err != nil {
+	if err := d.As(configfile.Kinds{Group: "eventratelimit.admission.k8s.io", Kind: "Configuration", Versions: []string{"v1alpha1"}}, &c); err != nil {
 		return cluster.AdmissionStage{}, err
 	}
 	if errs := eventratelimit.Validate(c.Limits); len(errs) > 0 {
-		return cluster.AdmissionStage{}, d.fields(errs)
+		return cluster.AdmissionStage{}, d.Fields(errs)
 	}
 	return cluster.AdmissionStage{Name: eventratelimit.Name, New: func(cluster.ServerParts) (admission.Plugin, error) {
 		return eventratelimit.New(c.Limits)

@@ -19,6 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/cri/remote"
 	"github.com/keelson-dev/keelson/kubelet/eviction"
 	"github.com/keelson-dev/keelson/node/host"
+	"github.com/keelson-dev/keelson/node/kubeletconfig"
 )
 
 const usage = `kubelet makes this machine a node of a Kubernetes cluster and runs the pods that are bound to it.
@@ -61,10 +62,12 @@ type settings struct {
 	domain                     string
 	evict                      map[string]string
 
+	file             string
 	listen, clientCA string
 	debug            bool
 
 	certificates
+	config kubeletconfig.Config // what --config says
 }
 
 // certificates are the values of the flags about the node's own: where they are, or how the cluster issues them.
@@ -101,6 +104,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	hostname, _ := os.Hostname() // without a host name, the name has to be given
 	f := pflag.NewFlagSet("kubelet", pflag.ContinueOnError)
 	f.SortFlags = false
+	f.StringVar(&s.file, "config", "", "a KubeletConfiguration, as for upstream's kubelet; flags that are given count more")
 	f.StringVar(&s.kubeconfig, "kubeconfig", "", "file that leads to the API server as system:node:NAME (required)")
 	f.StringVar(&s.name, "node-name", hostname, "name of the node")
 	f.StringVar(&s.endpoint, "runtime-endpoint", remote.DefaultEndpoint, "socket of the container runtime")
@@ -125,6 +129,9 @@ func parse(args []string, out io.Writer) (settings, error) {
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
+	if err := s.configure(f.Changed); err != nil {
+		return s, fmt.Errorf("--config: %w", err)
+	}
 	switch {
 	case f.NArg() > 0:
 		return s, fmt.Errorf("%q is not a flag; see --help", f.Arg(0))
@@ -142,14 +149,15 @@ func parse(args []string, out io.Writer) (settings, error) {
 
 // options returns those of the node without its server.
 func (s settings) options(address netip.Addr, log *slog.Logger) (host.Options, error) {
-	thresholds, err := eviction.Parse(eviction.Config{Hard: s.evict})
-	if err != nil {
-		return host.Options{}, fmt.Errorf("--eviction-hard: %w", err)
+	o := s.config.Host
+	if o.Upkeep.Thresholds == nil || s.evict != nil {
+		var err error
+		if o.Upkeep.Thresholds, err = eviction.Parse(eviction.Config{Hard: s.evict}); err != nil {
+			return host.Options{}, fmt.Errorf("--eviction-hard: %w", err)
+		}
 	}
-	o := host.Options{
-		Dir: s.root, LogDir: s.logs, CgroupRoot: s.cgroups, StaticDir: s.static, Addresses: []netip.Addr{address},
-		DNS: host.DNS{Domain: s.domain}, Upkeep: host.Upkeep{Thresholds: thresholds}, Logger: log,
-	}
+	o.Dir, o.LogDir, o.CgroupRoot, o.StaticDir, o.Addresses, o.Logger = s.root, s.logs, s.cgroups, s.static, []netip.Addr{address}, log
+	o.DNS.Domain, o.DNS.Servers = s.domain, nil
 	for _, ip := range s.dns {
 		server, _ := netip.AddrFromSlice(ip) // pflag has checked it
 		o.DNS.Servers = append(o.DNS.Servers, server.Unmap())

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,6 +47,7 @@ func TestMistakes(t *testing.T) {
 		"half a pair":         {append(good, "--tls-cert", "x"), "go together"},
 		"two certificates":    {append(good, "--tls-cert", "x", "--tls-key", "x", "--rotate-server-certificates"), "exclude each other"},
 		"foreign certificate": {append(good, "--rotate-certificates"), "kubelet-client-current.pem"},
+		"bad configuration":   {append(good, "--config", config), config + ":1: apiVersion"},
 		"missing bootstrap":   {[]string{"--kubeconfig", filepath.Join(dir, "none"), "--bootstrap-kubeconfig", filepath.Join(dir, "nor")}, "--bootstrap-kubeconfig"},
 		"missing file":        {[]string{"--kubeconfig", filepath.Join(dir, "none")}, "none"},
 		"bad network":         {append(good, "--pod-cidr", "10.0.0.0"), "--pod-cidr"},
@@ -58,5 +61,43 @@ func TestMistakes(t *testing.T) {
 		if err := run(t.Context(), c.args, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want something of %q", name, err, c.want)
 		}
+	}
+}
+
+// TestConfig: a KubeletConfiguration decides about what no flag was given for.
+func TestConfig(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	text := `{apiVersion: kubelet.config.k8s.io/v1beta1, kind: KubeletConfiguration, staticPodPath: /manifests, podLogsDir: /l, clusterDomain: d.example,
+		clusterDNS: [10.96.0.10], podCIDR: 10.1.0.0/24, port: 1, cgroupRoot: /a, rotateCertificates: true, serverTLSBootstrap: true, maxPods: 7,
+		containerRuntimeEndpoint: "unix:///x", authentication: {x509: {clientCAFile: /ca}}, evictionHard: {memory.available: 1Gi}, resolvConf: /r}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := netip.MustParseAddr("10.0.0.1")
+	s, err := parse([]string{"--kubeconfig", "k", "--config", path}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.options(address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.static != "/manifests" || s.logs != "/l" || s.domain != "d.example" || len(s.dns) != 1 || len(s.cidrs) != 1 || s.listen != ":1" || s.cgroups != "/a/kubepods" ||
+		!s.rotateClient || !s.rotateServing || s.endpoint != "unix:///x" || s.clientCA != "/ca" || s.root != "/var/lib/kubelet" || s.config.Capacity.Pods().Value() != 7 {
+		t.Errorf("got %+v", s)
+	}
+	if o.StaticDir != "/manifests" || o.DNS.ResolvConf != "/r" || len(o.DNS.Servers) != 1 || len(o.Upkeep.Thresholds) != 2 || o.Addresses[0] != address || o.Upkeep.Images == nil {
+		t.Errorf("got %+v", o)
+	}
+	s, err = parse([]string{
+		"--kubeconfig", "k", "--config", path, "--static-pods", "/s", "--cluster-dns", "10.0.0.2", "--pod-cidr", "10.2.0.0/24", "--pod-cidr", "10.3.0.0/24",
+		"--listen", "none", "--rotate-certificates=false", "--rotate-server-certificates=false", "--eviction-hard", "nodefs.available=1%",
+	}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err = s.options(address, nil); err != nil || s.static != "/s" || len(s.dns) != 1 || s.dns[0].String() != "10.0.0.2" || len(s.cidrs) != 2 || s.listen != "none" ||
+		s.rotateClient || s.rotateServing || len(o.Upkeep.Thresholds) != 1 || s.logs != "/l" {
+		t.Errorf("with flags: %+v, %v", s, err)
 	}
 }

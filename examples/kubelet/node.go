@@ -62,6 +62,7 @@ func newNode(ctx context.Context, s settings, out io.Writer) (*node, error) {
 		return nil, err
 	}
 	n.runs = append(n.runs, run)
+	parts.Capacity = s.config.Capacity
 	if parts.PodCIDRs, err = s.podCIDRs(); err != nil {
 		return nil, err
 	}

@@ -76,20 +76,21 @@ func siblings() map[string][]string {
 		"internal/upstream/controlplane": {everything}, // runs a cluster of other programs
 		"kubelet": {"authn", "authz", "client", "cri", "events", "informer", "lifecycle", "internal/apireference", "internal/boundedyaml", "internal/pause", "internal/upgrade",
 			"podspec/critical", "podspec/features", "podspec/origin", "podspec/qos", "podspec/restart"},
-		"lifecycle":         {},
-		"node":              {"authn", "authz", "client", "events", "informer", "kubelet/objects"},
-		"node/bundled":      {"cni/bridge", "cri", "cri/remote", "internal/pause", "kubelet", "kubelet/eviction", "kubelet/garbage", "kubelet/security", "lifecycle"},
-		"node/certificates": {"client"},
-		"node/containerd":   {"node/filelock", "internal/pause"},
-		"node/filelock":     {"internal/pause"},
-		"node/host":         {"client", "cri", "informer", "kubelet", "kubelet/", "lifecycle", "podspec", "podspec/origin"},
-		"node/internal":     {everything},       // a test kit, with a cluster
-		"node/localvolumes": {"kubelet/volume"}, // whose removal of directories stops at mounts
-		"node/nodetools":    {},
-		"node/ociimage":     {},
-		"node/remote":       {"authn/token", "authn/webhook", "authz/webhook", "client", "client/rest", "events/publish", "informer", "informer/wire", "kubelet/objects", "lifecycle"},
-		"pki":               {},
-		"podspec":           {},
+		"lifecycle":          {},
+		"node":               {"authn", "authz", "client", "events", "informer", "kubelet/objects"},
+		"node/bundled":       {"cni/bridge", "cri", "cri/remote", "internal/pause", "kubelet", "kubelet/eviction", "kubelet/garbage", "kubelet/security", "lifecycle"},
+		"node/certificates":  {"client"},
+		"node/containerd":    {"node/filelock", "internal/pause"},
+		"node/filelock":      {"internal/pause"},
+		"node/host":          {"client", "cri", "informer", "kubelet", "kubelet/", "lifecycle", "podspec", "podspec/origin"},
+		"node/internal":      {everything}, // a test kit, with a cluster
+		"node/kubeletconfig": {"kubelet/eviction", "kubelet/garbage", "node/host", "internal/configfile"},
+		"node/localvolumes":  {"kubelet/volume"}, // whose removal of directories stops at mounts
+		"node/nodetools":     {},
+		"node/ociimage":      {},
+		"node/remote":        {"authn/token", "authn/webhook", "authz/webhook", "client", "client/rest", "events/publish", "informer", "informer/wire", "kubelet/objects", "lifecycle"},
+		"pki":                {},
+		"podspec":            {},
 		"registry": {"authn", "authz", "informer", "podspec", "podspec/", "storage",
 			"authz/selector",                          // the review kinds read selectors as requests carry them
 			"authz/signer", "internal/signingrequest", // who may sign which requests for certificates
@@ -325,6 +326,7 @@ func limits() map[string]int {
 		"internal/apireference":          90,  // API types
 		"internal/boundedcbor":           6,
 		"internal/boundedyaml":           6,
+		"internal/configfile":            70, // validation's field errors
 		"internal/clusterprocess":        220,
 		"internal/cronschedule":          1,   // robfig/cron
 		"internal/etcdtest":              160, // etcd's client
@@ -356,6 +358,7 @@ func limits() map[string]int {
 		"node/filelock":                  0,
 		"node/host":                      270,
 		"node/internal":                  560, // a test kit with clients
+		"node/kubeletconfig":             280,
 		"node/localvolumes":              90,
 		"node/nodetools":                 0,
 		"node/ociimage":                  0,

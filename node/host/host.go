@@ -176,7 +176,7 @@ func (h *Host) registration(found machine.Machine) kubelet.Registration {
 		capacity[name] = quantity
 	}
 	r := kubelet.Registration{
-		Labels: h.options.Labels, Capacity: capacity, Allocatable: machine.Allocatable(capacity, eviction.Reserved(h.options.Upkeep.Thresholds, capacity)),
+		Labels: h.options.Labels, Taints: h.options.Taints, Capacity: capacity, Allocatable: machine.Allocatable(capacity, eviction.Reserved(h.options.Upkeep.Thresholds, capacity)),
 		Info: found.Info, Addresses: addresses(h.parts.Name, h.options.Addresses),
 	}
 	if l := h.options.Server.Listener; l != nil {
@@ -228,9 +228,7 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 	if err != nil {
 		return kubelet.Host{}, err
 	}
-	if runtime, ok := h.runtime.(logs.Runtime); ok {
-		h.runs = append(h.runs, logs.NewRotator(runtime, logs.RotatorOptions{Logger: log}))
-	}
+	h.rotateLogs()
 	probes := prober.New(prober.Options{HostIP: h.hostIP(), Recorder: h.parts.Recorder})
 	return kubelet.Host{
 		Volumes: referring{files, cache, users},
@@ -254,6 +252,15 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 		Logs:     messages{},
 		LogDir:   h.options.LogDir,
 	}, nil
+}
+
+// rotateLogs keeps the containers' logs small, if the runtime can open them again.
+func (h *Host) rotateLogs() {
+	o := h.options.Upkeep.Logs
+	o.Logger = h.options.Logger
+	if runtime, ok := h.runtime.(logs.Runtime); ok {
+		h.runs = append(h.runs, logs.NewRotator(runtime, o))
+	}
 }
 
 // drivers are the node's CSI drivers.

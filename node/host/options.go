@@ -10,10 +10,14 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/eviction"
 	"github.com/keelson-dev/keelson/kubelet/garbage"
+	"github.com/keelson-dev/keelson/kubelet/logs"
 	"github.com/keelson-dev/keelson/kubelet/resolv"
 	"github.com/keelson-dev/keelson/kubelet/security"
 	"github.com/keelson-dev/keelson/kubelet/shutdown"
@@ -47,6 +51,8 @@ type Options struct {
 	Server Server
 	// Labels are set on the node when it registers.
 	Labels map[string]string
+	// Taints are, too.
+	Taints []corev1.Taint
 	// Adapt, if set, may replace parts of the machine before the kubelet uses them.
 	Adapt  func(parts *kubelet.Host)
 	Logger *slog.Logger
@@ -56,8 +62,14 @@ type Options struct {
 type Upkeep struct {
 	// Thresholds are the eviction thresholds; nil means upstream's. eviction.Parse parses others.
 	Thresholds []eviction.Threshold
+	// Transition is how long a condition of shortage lasts after its thresholds were last met; 5 min by default.
+	Transition time.Duration
+	// MaxGrace is the maximum grace period of pods, in seconds, when a soft threshold is met.
+	MaxGrace int64
 	// Images is when unused images are removed; nil means upstream's.
 	Images *garbage.ImagePolicy
+	// Logs is when logs of containers are rotated; its Logger counts for nothing.
+	Logs logs.RotatorOptions
 }
 
 // Shutdown is how a node ends its pods before its machine goes down. The zero value is upstream's default: pods are not

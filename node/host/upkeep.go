@@ -87,7 +87,7 @@ func (h *Host) startUpkeep(u *upkeep, tree *cgroup.Tree, found machine.Machine) 
 		return err
 	}
 	settings := eviction.Options{
-		Thresholds: o.Upkeep.Thresholds, Evicted: u.activity.Evicted,
+		Thresholds: o.Upkeep.Thresholds, Transition: o.Upkeep.Transition, MaxGrace: o.Upkeep.MaxGrace, Evicted: u.activity.Evicted,
 		Reclaimer: u.collector, Recorder: p.Recorder, Node: node, Changed: h.kubelet.Report, Logger: o.Logger,
 	}
 	if images != nil {
