@@ -23,10 +23,14 @@ type binding struct {
 
 	undo       []func() // of the reservations, in order
 	permits    []permit
-	preBinders []PreBinder        // those with something to do
-	gone       chan struct{}      // closed when the pod goes while it waits; see cancelWait
-	waits      bool               // for its permits; guarded by the scheduler's mu
-	stop       context.CancelFunc // ends its PreBinders, if it has any; guarded by the scheduler's mu
+	preBinders []PreBinder             // those with something to do
+	gone       chan struct{}           // closed when the pod goes while it waits; see cancelWait
+	waits      bool                    // for its permits; guarded by the scheduler's mu
+	stop       context.CancelCauseFunc // ends its PreBinders, if it has any; guarded by the scheduler's mu
+	// preempted is why the pod does not get its node although no plugin refused it, settled that it is too late
+	// for that; guarded by the scheduler's mu.
+	preempted error
+	settled   bool
 	// nominated means that the pod's status names the node.
 	nominated bool
 	// helped are events since the decision that may help the pod in case the named plugin refuses it; guarded
@@ -92,23 +96,40 @@ func (s *Scheduler) prepare(ctx, preBind context.Context, b *binding, w *writes)
 	}
 	if len(b.permits) > 0 {
 		by, r, err := await(ctx, b.permits, b.gone)
-		s.locked(func(time.Time) { b.waits = false })
+		var preempted error
+		s.locked(func(time.Time) { b.waits, preempted = false, b.preempted })
 		switch {
 		case err != nil:
 			return err
+		case preempted != nil:
+			return fmt.Errorf("waiting on permit for pod: %w", preempted)
 		case r != nil:
 			return b.refused(by, r)
 		}
 	}
+	if err := b.preBind(preBind, w); err != nil {
+		return err
+	}
+	var preempted error
+	s.locked(func(time.Time) { b.settled, preempted = true, b.preempted })
+	return preempted
+}
+
+// preBind calls the PreBinders.
+func (b *binding) preBind(ctx context.Context, w *writes) error {
 	if len(b.preBinders) == 0 {
 		return nil
 	}
-	if !w.take(preBind, w.preBinds) {
-		return preBind.Err()
+	if !w.take(ctx, w.preBinds) {
+		return context.Cause(ctx)
 	}
 	defer func() { <-w.preBinds }()
 	for _, p := range b.preBinders {
-		if err := failed("PreBind", p, p.PreBind(preBind, b.pod, b.node)); err != nil {
+		err := p.PreBind(ctx, b.pod, b.node)
+		if _, failure := refusal(err); errors.Is(failure, context.Canceled) && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if err := failed("PreBind", p, err); err != nil {
 			return err
 		}
 	}
@@ -173,7 +194,7 @@ func (s *Scheduler) bindLater(ctx context.Context, b *binding, w *writes) {
 		}
 		return
 	}
-	preBind, stop := context.WithCancel(ctx)
+	preBind, stop := context.WithCancelCause(ctx)
 	s.locked(func(time.Time) {
 		s.bindings[b.pod.UID] = b
 		b.waits, b.gone, b.stop = len(b.permits) > 0, make(chan struct{}), stop
@@ -183,7 +204,7 @@ func (s *Scheduler) bindLater(ctx context.Context, b *binding, w *writes) {
 		}
 	})
 	w.startAfter(ctx, b.pod.UID, func() error {
-		defer stop()
+		defer stop(nil)
 		return s.prepare(ctx, preBind, b, w)
 	}, finish)
 }
@@ -198,7 +219,7 @@ func (s *Scheduler) bound(b *binding) {
 // cancel ends the PreBinders of a pod that has gone. The caller holds the scheduler's mu.
 func (b *binding) cancel() {
 	if b != nil && b.stop != nil {
-		b.stop()
+		b.stop(nil)
 	}
 }
 

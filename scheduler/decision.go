@@ -21,6 +21,8 @@ type Decision struct {
 	// Verdicts are about all nodes, sorted by name, as far as the decision got. If the pod goes to the node in
 	// its status.nominatedNodeName, they are about that node alone.
 	Verdicts []Verdict
+	// Preemption is what a Preemptor decided to do for a pod that fits nowhere. Only a Scheduler sets it.
+	Preemption *Nomination
 }
 
 // Verdict is the result for one node.
@@ -66,7 +68,7 @@ func (d Decision) Feasible() []Verdict {
 	return passed
 }
 
-// String returns a human-readable table: the outcome in a line, then each feasible node with its scores, the
+// String returns a human-readable table: the outcome in a line, what is preempted, then each feasible node with its scores, the
 // best first, then each refused node with the reason.
 func (d Decision) String() string {
 	var b strings.Builder
@@ -83,9 +85,21 @@ func (d Decision) String() string {
 	default:
 		fmt.Fprintf(&b, "%s is undecided\n", name)
 	}
+	d.writePreemption(&b)
 	d.writeScores(&b, passed)
 	d.writeRefusals(&b)
 	return b.String()
+}
+
+func (d Decision) writePreemption(b *strings.Builder) {
+	if d.Preemption == nil || d.Preemption.Node == "" {
+		return
+	}
+	fmt.Fprintf(b, "  it is nominated for %s", d.Preemption.Node)
+	for i, v := range d.Preemption.Victims {
+		b.WriteString([]string{" and preempts ", ", "}[min(i, 1)] + v.Namespace + "/" + v.Name)
+	}
+	b.WriteString("\n")
 }
 
 func (d Decision) writeScores(b *strings.Builder, passed []Verdict) {
@@ -163,9 +177,9 @@ func (e *evaluation) decision() Decision {
 		}
 		return d
 	}
-	d.Verdicts = make([]Verdict, e.looked)
+	d.Verdicts = make([]Verdict, e.looked.n)
 	for i := range d.Verdicts {
-		at := e.first + i
+		at := e.looked.from + i
 		d.Verdicts[i] = Verdict{Node: nodes[at].Name, Refusal: e.refusals[at]}
 		if e.refusals[at] != nil {
 			d.Verdicts[i].RefusedBy = e.name(int(e.refusedBy[at]))

@@ -11,20 +11,20 @@
 // a queue (package queue). When a pod has a node, the profile's other plugins follow: a Reserver reserves what
 // else the pod needs, a Permitter may delay it, a PreBinder prepares its binding, a Binder binds it and a
 // PostBinder is called afterwards; a failure on the way is undone, and the pod waits again. When no node fits,
-// a Preemptor may make room.
+// a Preemptor may make room: it names pods to remove, and the scheduler removes them while others are scheduled.
 //
-// Package plugins has the plugins of upstream's default profile, and package volumes what those about volumes
-// know. Package schedulertest tests other plugins against the same contracts, and package signature makes them
-// as fast.
+// Package plugins has the plugins of upstream's default profile, package volumes what those about volumes know, and
+// package budgets which pods may be preempted. Package schedulertest tests other plugins against the same contracts,
+// and package signature makes them as fast.
 //
 // # Differences from upstream
 //
 // Verdicts, scores, messages, reasons, events and back-off are upstream's (v1.37, default feature gates), with
 // these differences: all nodes are considered, not a sample; a seed, not chance, chooses between nodes of equal
-// total; there is no Preemptor in the default profile yet, so messages end before upstream's "preemption: …",
-// or say so if the pod's priority is above 0 and it would fit if other pods were removed; pods that are deleted
-// or bound when their binding fails get neither an event nor a status patch; a pod is not retried because of
-// the condition that the scheduler itself wrote.
+// total, where the search for nodes to preempt on begins, and between those that cost the same; a pod whose victims
+// could not be removed is retried after a back-off rather than at once; pods that are deleted or bound when their
+// binding fails get neither an event nor a status patch; a pod is not retried because of the condition that the
+// scheduler itself wrote.
 //
 // # Errors
 //

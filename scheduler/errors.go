@@ -24,10 +24,8 @@ type FitError struct {
 	Reasons map[string]int
 	// RefusedBy are the names of the predicates that refused nodes, sorted.
 	RefusedBy []string
-	// Preemption is the result of an attempt to preempt. Upstream's default preemption writes "preemption: 0/3
-	// nodes are available: 3 No preemption victims found for incoming pod." there. The default profile has no
-	// Preemptor yet: for pods that count on one, Preemption says so; for others it is empty, as with an
-	// upstream profile without a PostFilter plugin, and the text ends after the reasons.
+	// Preemption is what Preemptors say, such as "preemption: 0/3 nodes are available: 3 No preemption victims
+	// found for incoming pod." It is empty in the decisions of a Profile or Planner, which call none.
 	Preemption string
 }
 
@@ -54,7 +52,7 @@ func (f *FitError) Error() string {
 
 // fitError returns why no node passed.
 func (e *evaluation) fitError() *FitError {
-	f := &FitError{Pod: e.pod, Nodes: len(e.snapshot.nodes), RefusedBy: e.rejectors(), Preemption: e.preemption()}
+	f := &FitError{Pod: e.pod, Nodes: len(e.snapshot.nodes), RefusedBy: e.rejectors()}
 	if e.wholeRefusal != nil {
 		f.Whole = e.wholeRefusal.Reasons
 		return f

@@ -24,8 +24,7 @@ type evaluation struct {
 	// By node of the snapshot:
 	refusedBy []int16 // number of the predicate, passed or left
 	refusals  []*Refusal
-	first     int // number of the first checked node
-	looked    int // how many nodes were checked from there on
+	looked    span // what was checked
 
 	// whole is the predicate that refuses the pod on all nodes, with wholeRefusal.
 	whole        int
@@ -39,6 +38,9 @@ type evaluation struct {
 	chosen   int // index into feasible, -1 if there is none
 	err      error
 }
+
+// span are n nodes of a snapshot from a place on.
+type span struct{ from, n int }
 
 // restriction is the intersection of all Prepared.Nodes; nil names means all nodes.
 type restriction struct {
@@ -104,7 +106,7 @@ func (e *evaluation) reset(p *roles, pod *corev1.Pod, s *Snapshot) {
 	e.plugins, e.pod, e.snapshot = p, pod, s
 	e.whole, e.wholeRefusal, e.only, e.checks = passed, nil, restriction{}, nil
 	e.feasible, e.nodes = e.feasible[:0], e.nodes[:0]
-	e.first, e.looked, e.chosen, e.err = 0, 0, -1, nil
+	e.looked, e.chosen, e.err = span{}, -1, nil
 	e.scores.reset(0, 0)
 	if n := len(s.nodes); cap(e.refusedBy) < n {
 		e.refusedBy, e.refusals = make([]int16, n), make([]*Refusal, n)
@@ -139,7 +141,8 @@ func (e *evaluation) prepare(class *class) ([]check, error) {
 			if prepared.Refusal.Unresolvable {
 				return nil, nil
 			}
-			continue
+			prepared.Check = func(*NodeInfo) *Refusal { return prepared.Refusal } // removing pods might help
+			prepared.Nodes = nil
 		}
 		if prepared.Nodes != nil && e.restrict(predicate.Name(), prepared.Nodes) {
 			return nil, nil
@@ -241,13 +244,13 @@ func (e *evaluation) nominee(checks []check) bool {
 		return false
 	}
 	node := e.snapshot.nodes[i]
-	if _, r := e.fitsWithNominated(node, checks); r != nil {
+	if _, r := e.fitsWithNominated(node, node, checks); r != nil {
 		return false
 	}
 	if _, r := ask(node, checks); r != nil {
 		return false
 	}
-	e.first, e.looked = i, 1
+	e.looked = span{i, 1}
 	e.refusedBy[i], e.refusals[i] = passed, nil
 	e.feasible, e.nodes = append(e.feasible, int32(i)), append(e.nodes, node)
 	return true
@@ -264,8 +267,8 @@ func ask(node *NodeInfo, checks []check) (int16, *Refusal) {
 }
 
 // fitsWithNominated checks a node together with the pods that are nominated for it and have at least this pod's priority;
-// the node must pass without them, too.
-func (e *evaluation) fitsWithNominated(node *NodeInfo, checks []check) (int16, *Refusal) {
+// the node must pass without them, too. was is the node in the snapshot.
+func (e *evaluation) fitsWithNominated(was, node *NodeInfo, checks []check) (int16, *Refusal) {
 	with := node
 	for _, other := range e.snapshot.nominated[node.Name] {
 		if !samePod(other, e.pod) && corev1helpers.PodPriority(other) >= corev1helpers.PodPriority(e.pod) {
@@ -275,7 +278,7 @@ func (e *evaluation) fitsWithNominated(node *NodeInfo, checks []check) (int16, *
 	if with == node {
 		return passed, nil
 	}
-	return askChanged(node, with, checks)
+	return askChanged(was, with, checks)
 }
 
 // askChanged is ask for a node whose pods are not those in the snapshot.
@@ -311,14 +314,14 @@ func (e *evaluation) filter(class *class, checks []check) {
 		}
 	}
 	for i, node := range e.snapshot.nodes {
-		e.looked++
+		e.looked.n++
 		if e.only.names != nil && !e.only.names[node.Name] {
 			e.refusedBy[i], e.refusals[i] = left, excluded
 			continue
 		}
 		by, refusal := int16(passed), (*Refusal)(nil)
 		if len(e.snapshot.nominated) > 0 {
-			by, refusal = e.fitsWithNominated(node, checks)
+			by, refusal = e.fitsWithNominated(node, node, checks)
 		}
 		if refusal == nil {
 			if class != nil {
@@ -334,7 +337,7 @@ func (e *evaluation) filter(class *class, checks []check) {
 			e.feasible = append(e.feasible, int32(i))
 			e.nodes = append(e.nodes, node)
 		case refusal.Err != nil:
-			e.err = fmt.Errorf("running %q filter plugin: %w", e.plugins.predicates[by].Name(), refusal.Err)
+			e.err = e.failure(by, refusal.Err)
 			return
 		}
 	}

@@ -89,6 +89,9 @@ func (s *Scheduler) unqueue(pod *corev1.Pod) {
 }
 
 func (s *Scheduler) podChanged(old, pod *corev1.Pod, now time.Time) {
+	if pod.DeletionTimestamp != nil {
+		defer s.victimGoes(pod.UID, now)
+	}
 	switch {
 	case old.Spec.NodeName != "":
 		s.state.SetPod(pod)
@@ -137,6 +140,7 @@ func (s *Scheduler) podWent(pod *corev1.Pod, now time.Time) {
 	s.unqueue(pod)
 	s.bindings[pod.UID].cancel()
 	forgotten := s.bindings[pod.UID].cancelWait() || s.forget(pod.UID, now, true)
+	defer s.victimGoes(pod.UID, now)
 	if !forgotten && s.state.RemovePod(pod) { // it may have finished before
 		s.tell(Event{Kind: AssignedPodDeleted, OldPod: pod}, now)
 		return
@@ -149,7 +153,7 @@ func (s *Scheduler) podWent(pod *corev1.Pod, now time.Time) {
 // nominate applies a preemptor's nomination before it is seen in the pod; nil keeps the pod's own.
 func (s *Scheduler) nominate(pod *corev1.Pod, n *Nomination) {
 	if n == nil {
-		n = &Nomination{pod.Status.NominatedNodeName}
+		n = &Nomination{Node: pod.Status.NominatedNodeName}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

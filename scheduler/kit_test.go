@@ -143,12 +143,42 @@ func (s *server) Patch(ctx context.Context, t client.Target, patch client.Patch,
 	return s.pods.Put(p), nil
 }
 
+// Delete deletes pods. Those with a grace period and a node terminate until the test removes them.
+func (s *server) Delete(ctx context.Context, t client.Target, o metav1.DeleteOptions) error {
+	if t.Subresource != "" || t.Resource.Resource != "pods" || o.Preconditions == nil || o.Preconditions.UID == nil {
+		s.t.Errorf("deleted %+v with %+v", t, o)
+	}
+	if err := s.refuses(ctx, t.Name); err != nil {
+		return err
+	}
+	p, err := s.get(t)
+	if err != nil {
+		return err
+	}
+	if p.UID != *o.Preconditions.UID {
+		return apierrors.NewConflict(corev1.Resource("pods"), t.Name, errors.New("UID is another"))
+	}
+	s.note("%s: deleted", t.Name)
+	if p.Spec.NodeName != "" && p.Spec.TerminationGracePeriodSeconds != nil {
+		p = p.DeepCopy()
+		p.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		s.pods.Put(p)
+		return nil
+	}
+	s.pods.Delete(t.Namespace, t.Name)
+	return nil
+}
+
 // Record records events as users see them.
 func (s *server) Record(e events.Event) {
 	if e.Regarding.Kind != "Pod" || e.Regarding.APIVersion != "v1" || e.Regarding.UID == "" {
 		s.t.Errorf("event about %+v", e.Regarding)
 	}
-	s.note("%s: %s %s/%s %s", e.Regarding.Name, e.Type, e.Action, e.Reason, e.Message)
+	related := ""
+	if e.Related != nil {
+		related = fmt.Sprintf(" (%s %s %s)", e.Related.Kind, e.Related.Name, e.Related.UID)
+	}
+	s.note("%s: %s %s/%s %s%s", e.Regarding.Name, e.Type, e.Action, e.Reason, e.Message, related)
 }
 
 // where returns the node of each pod, "-" for those without.

@@ -52,7 +52,8 @@ func TestOrderOfAttempts(t *testing.T) {
 }
 
 func TestUnschedulableUntilNodeAdded(t *testing.T) {
-	const message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
+	const refused = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
+	const message = refused + " preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 	run(t, scheduler.Options{}, func(t *testing.T, s *server, sched *scheduler.Scheduler) {
 		p := pod("big", "4", "1Gi")
 		p.Generation = 3
@@ -68,7 +69,7 @@ func TestUnschedulableUntilNodeAdded(t *testing.T) {
 			t.Errorf("status %+v", got.Status)
 		}
 		same(t, 1, sched.Counts().Waiting)
-		same(t, message, sched.Explain(p).Err.Error())
+		same(t, refused, sched.Explain(p).Err.Error())
 		same(t, "a", sched.Explain(pod("small", "1", "1Gi")).Node)
 
 		after(10 * time.Second) // these do not help: a small tainted node, and an update of an old one
@@ -95,7 +96,8 @@ func TestConditionIsNotRepeated(t *testing.T) {
 		same(t, nil, s.said())
 		s.nodes.Put(node("a", "4", "8Gi"))
 		after(time.Second)
-		const message = "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient memory."
+		const message = "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient memory. " +
+			"preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling."
 		got := s.said()
 		same(t, "1m0s big: PodScheduled=False Unschedulable: "+message, got[len(got)-1])
 
@@ -116,11 +118,13 @@ func TestPredicateWithoutHints(t *testing.T) {
 		}
 		return nil
 	})})
-	const failed = "web: Warning Scheduling/FailedScheduling 0/1 nodes are available: 1 node(s) were of a team."
+	const message = "0/1 nodes are available: 1 node(s) were of a team. " +
+		"preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+	const failed = "web: Warning Scheduling/FailedScheduling " + message
 	runProfile(t, profile, scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
 		s.pods.Put(pod("web", "1", "1Gi"))
 		after(time.Minute)
-		same(t, []string{"0s " + failed, "0s web: PodScheduled=False Unschedulable: 0/1 nodes are available: 1 node(s) were of a team."}, s.said())
+		same(t, []string{"0s " + failed, "0s web: PodScheduled=False Unschedulable: " + message}, s.said())
 		s.pods.Put(on(pod("other", "1", "1Gi"), "a"))
 		synctest.Wait()
 		same(t, []string{"1m0s " + failed}, s.said())
@@ -203,7 +207,8 @@ func TestWritesOfOnePodKeepTheirOrder(t *testing.T) {
 		synctest.Wait()
 		s.nodes.Put(node("b", "8", "8Gi"))
 		after(time.Minute)
-		const message = "0/1 nodes are available: 1 Insufficient cpu."
+		const message = "0/1 nodes are available: 1 Insufficient cpu. " +
+			"preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 		same(t, []string{
 			"0s web: Warning Scheduling/FailedScheduling " + message,
 			"1s web: PodScheduled=False Unschedulable: " + message,

@@ -22,6 +22,7 @@ type Planner struct {
 	locals          []Local
 
 	classes map[string]*class
+	last    *class // of the last pod, nil if it has none that is kept
 	uses    uint64
 	key     []byte
 	part    []byte
@@ -73,9 +74,13 @@ func (p *Planner) evaluate(pod *corev1.Pod, s *Snapshot) *evaluation {
 		p.evict()
 		p.classes[string(p.key)] = c
 	}
+	p.last = nil
 	if c != nil {
 		p.uses++
 		c.used = p.uses
+		if p.classes[string(p.key)] == c {
+			p.last = c
+		}
 	}
 	return &p.e
 }
@@ -131,6 +136,7 @@ type class struct {
 	refusedBy []int16
 	refusals  []*Refusal
 	columns   []column
+	memories  map[string]*any // see Trial.Memory
 }
 
 // column is the cached scores of one priority.

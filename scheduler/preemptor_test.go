@@ -10,15 +10,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/plugins"
 )
 
 // preempting returns the default profile with preemptors that give one answer each.
 func preempting(answers ...func(scheduler.Decision, *scheduler.Snapshot) (*scheduler.Nomination, error)) scheduler.Profile {
-	p := defaults()
+	p := scheduler.Profile{Plugins: scheduler.Without(plugins.Default(), "DefaultPreemption")}
 	for i, answer := range answers {
 		p.Plugins = append(p.Plugins, scheduler.Enabled{Plugin: scheduler.PreemptorFunc(string(rune('A'+i)),
-			func(_ context.Context, d scheduler.Decision, s *scheduler.Snapshot) (*scheduler.Nomination, error) {
-				return answer(d, s)
+			func(_ context.Context, t *scheduler.Trial) (*scheduler.Nomination, error) {
+				return answer(t.Decision(), t.Snapshot())
 			})})
 	}
 	return p

@@ -108,12 +108,15 @@ type followers struct {
 	binders     []Binder
 	postBinders []PostBinder
 	preemptors  []Preemptor
+	// events are the kinds of events that may help any pod.
+	events EventKind
 }
 
 func (p *Profile) followers() followers {
 	return followers{
 		reservers: of[Reserver](p), permitters: of[Permitter](p), preBinders: of[PreBinder](p),
 		binders: of[Binder](p), postBinders: of[PostBinder](p), preemptors: of[Preemptor](p),
+		events: p.events(),
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
-	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/internal/pause"
@@ -45,8 +44,8 @@ type Options struct {
 	// PreBinds is the maximum number of pods for which PreBinders run concurrently; 0 means 64.
 	PreBinds int
 	// Settle is how long the scheduler waits after an event before it examines the queue, so that it sees
-	// simultaneous events together. In a synctest bubble, any positive value makes the result independent of
-	// the order in which goroutines run.
+	// simultaneous events together; it removes victims of preemption when no pod is left to try. In a synctest
+	// bubble, any positive value makes the result independent of the order in which goroutines run.
 	Settle time.Duration
 	// InitialBackoff and MaxBackoff are how long a pod waits after its first and its later failures; 0 means 1
 	// s and 10 s.
@@ -64,10 +63,9 @@ type Scheduler struct {
 	profile Profile
 	in      Sources
 	plugins followers
-	write   client.Patcher
+	write   Writer
 	events  events.Recorder
 	o       Options
-	kinds   EventKind     // those that may help any pod
 	wake    chan struct{} // holds one token while the queue may have changed
 
 	mu      sync.Mutex // guards the rest
@@ -80,11 +78,13 @@ type Scheduler struct {
 	assumed map[types.UID]*corev1.Pod
 	// bindings are the pods between their decision and their binding, if a plugin does anything for them in between.
 	bindings map[types.UID]*binding
+	// evictions are the preemptions under way.
+	evictions evictions
 }
 
-// New returns a scheduler that follows its sources and does nothing until Run. It writes the status of pods
-// through w. It fails with ErrProfile if the profile is invalid, or has no Binder.
-func New(in Sources, p Profile, w client.Patcher, r events.Recorder, o Options) (*Scheduler, error) {
+// New returns a scheduler that follows its sources and does nothing until Run. It writes the status of pods, and
+// deletes victims of preemption, through w. It fails with ErrProfile if the profile is invalid, or has no Binder.
+func New(in Sources, p Profile, w Writer, r events.Recorder, o Options) (*Scheduler, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func New(in Sources, p Profile, w client.Patcher, r events.Recorder, o Options) 
 	}
 	s := &Scheduler{
 		profile: p, in: in, plugins: plugins, write: w, events: r, o: o,
-		kinds: p.events(), wake: make(chan struct{}, 1),
+		wake:    make(chan struct{}, 1),
 		pending: map[types.NamespacedName]*corev1.Pod{}, assumed: map[types.UID]*corev1.Pod{},
 		bindings: map[types.UID]*binding{},
 	}
@@ -111,8 +111,10 @@ func New(in Sources, p Profile, w client.Patcher, r events.Recorder, o Options) 
 	s.queue = queue.New(time.Now(), queue.Options[Event]{
 		InitialBackoff: o.InitialBackoff, MaxBackoff: o.MaxBackoff,
 		Gate: func(pod *corev1.Pod) string {
-			name, _ := s.profile.Held(pod)
-			return name
+			if name, _ := s.profile.Held(pod); name != "" {
+				return name
+			}
+			return s.evictions.gate(pod)
 		},
 		MayHelp: s.mayHelp,
 	})
@@ -148,6 +150,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		_ = pause.For(ctx, s.o.Settle)
 		for s.attempt(ctx, w) && ctx.Err() == nil {
 		}
+		w.startEvictions()
 		s.rest(ctx)
 	}
 	return nil
@@ -192,20 +195,30 @@ func (s *Scheduler) attempt(ctx context.Context, w *writes) bool {
 	var decision Decision
 	fit, unfit := preemptible(e.err)
 	preempt := unfit && len(s.plugins.preemptors) > 0
-	if s.o.OnDecision != nil || preempt {
+	if s.o.OnDecision != nil {
 		decision = e.decision()
 	}
 	if e.err != nil {
 		err, nomination := e.err, &Nomination{}
 		s.queue.Return(item, pod, refusedBy(err), now)
 		s.state.Nominate(pod, "")
+		var eviction *eviction
+		if preempt {
+			eviction = s.evictions.begin(pod, s.plugins.preemptors[0].Name())
+		}
 		s.mu.Unlock()
 		if preempt {
-			nomination, fit.Preemption = s.plugins.preempt(ctx, decision, snapshot)
+			trial := s.planner.trial()
+			nomination, fit.Preemption = s.plugins.preempt(ctx, trial)
+			eviction.by = trial.name
+			decision.Preemption = nomination
 			s.nominate(pod, nomination)
 		}
 		s.decided(decision)
 		w.start(ctx, pod.UID, func() { s.report(ctx, pod, err, nomination) })
+		if preempt {
+			s.evict(ctx, eviction, nomination, w)
+		}
 		return true
 	}
 	bound := &binding{item: item, pod: pod, node: e.nodes[e.chosen].Name}
@@ -266,7 +279,7 @@ func (s *Scheduler) forget(uid types.UID, now time.Time, tell bool) bool {
 
 // tell passes an event to the queue, and to bindings that may be refused.
 func (s *Scheduler) tell(e Event, now time.Time) {
-	if s.kinds&e.Kind == 0 {
+	if s.plugins.events&e.Kind == 0 {
 		return
 	}
 	for _, b := range s.bindings {
@@ -280,6 +293,9 @@ func (s *Scheduler) mayHelp(pod *corev1.Pod, refusedBy []string, e Event) bool {
 	if old := e.OldPod; e.Kind == AssignedPodDeleted && old.Spec.NodeName == "" &&
 		(samePod(old, pod) || corev1helpers.PodPriority(old) < corev1helpers.PodPriority(pod)) {
 		return false // the removed nomination never blocked this pod
+	}
+	if len(refusedBy) == 1 && refusedBy[0] == s.evictions.gate(pod) {
+		return false // it is released when its victims go
 	}
 	return s.profile.MayHelp(pod, refusedBy, e)
 }

@@ -27,15 +27,23 @@ type writes struct {
 	preBinds chan struct{} // a slot per running PreBinder
 	all      sync.WaitGroup
 
+	// later are the evictions to start when no pod can be tried any more, one after the other: earlier is closed when
+	// the latest has ended. Both are used by Run alone.
+	later   []func()
+	earlier chan struct{}
+
 	mu   sync.Mutex
 	last map[types.UID]chan struct{} // closed when a pod's latest write has returned
 }
 
 func newWrites(o Options) *writes {
-	return &writes{
-		slots: make(chan struct{}, o.Writes), preBinds: make(chan struct{}, o.PreBinds),
+	w := &writes{
+		earlier: make(chan struct{}),
+		slots:   make(chan struct{}, o.Writes), preBinds: make(chan struct{}, o.PreBinds),
 		last: map[types.UID]chan struct{}{},
 	}
+	close(w.earlier)
+	return w
 }
 
 // take takes one of the slots, and reports whether it did before the context ended.
@@ -81,6 +89,30 @@ func (w *writes) startAfter(ctx context.Context, pod types.UID, first func() err
 	})
 }
 
+// evict calls start, now or by startEvictions. What it starts waits for earlier and calls done in the end.
+func (w *writes) evict(later bool, start func(earlier <-chan struct{}, done func())) {
+	f := func() {
+		earlier, done := w.earlier, make(chan struct{})
+		if later {
+			w.earlier = done
+		}
+		start(earlier, func() { close(done) })
+	}
+	if later {
+		w.later = append(w.later, f)
+		return
+	}
+	f()
+}
+
+// startEvictions starts those that were to wait.
+func (w *writes) startEvictions() {
+	for _, start := range w.later {
+		start()
+	}
+	w.later = nil
+}
+
 // following runs f in a goroutine, with a channel that is closed when the pod's previous f has returned.
 func (w *writes) following(pod types.UID, f func(before <-chan struct{})) {
 	w.mu.Lock()
@@ -120,7 +152,9 @@ func (s *Scheduler) report(ctx context.Context, pod *corev1.Pod, cause error, n 
 		reason = corev1.PodReasonUnschedulable
 	}
 	status := map[string]any{}
-	if c := condition(pod, reason, message, time.Now()); c != nil {
+	if c := condition(pod, corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: message,
+	}, time.Now()); c != nil {
 		status["conditions"] = []corev1.PodCondition{*c}
 	}
 	nominate(status, pod, n)
@@ -130,7 +164,7 @@ func (s *Scheduler) report(ctx context.Context, pod *corev1.Pod, cause error, n 
 // expect reports the future node of a pod that is not bound at once.
 func (s *Scheduler) expect(ctx context.Context, b *binding) {
 	status := map[string]any{}
-	nominate(status, b.pod, &Nomination{b.node})
+	nominate(status, b.pod, &Nomination{Node: b.node})
 	s.patch(ctx, b.pod, status)
 	b.nominated = true
 }
@@ -140,20 +174,25 @@ func (s *Scheduler) patch(ctx context.Context, pod *corev1.Pod, status map[strin
 	if len(status) == 0 {
 		return
 	}
-	data, err := json.Marshal(map[string]any{"status": status})
-	if err == nil {
-		again := func(err error) bool { return retry.Unwell(err) || apierrors.IsConflict(err) }
-		err = retry.Do(ctx, again, func() error {
-			_, err := s.write.Patch(ctx, client.Target{
-				Resource:  corev1.SchemeGroupVersion.WithResource("pods"),
-				Namespace: pod.Namespace, Name: pod.Name, Subresource: "status",
-			}, client.Patch{Type: types.StrategicMergePatchType, Data: data}, metav1.PatchOptions{})
-			return err
-		})
-	}
-	if err != nil && ctx.Err() == nil {
+	if err := s.patchObject(ctx, pod, map[string]any{"status": status}); err != nil && ctx.Err() == nil {
 		s.o.Logger.Error("updating a pod's status failed", "pod", nameOf(pod), "err", err)
 	}
+}
+
+// patchObject patches a pod's status by an object with a part of it.
+func (s *Scheduler) patchObject(ctx context.Context, pod *corev1.Pod, part map[string]any) error {
+	data, err := json.Marshal(part)
+	if err != nil {
+		return err
+	}
+	again := func(err error) bool { return retry.Unwell(err) || apierrors.IsConflict(err) }
+	return retry.Do(ctx, again, func() error {
+		_, err := s.write.Patch(ctx, client.Target{
+			Resource:  corev1.SchemeGroupVersion.WithResource("pods"),
+			Namespace: pod.Namespace, Name: pod.Name, Subresource: "status",
+		}, client.Patch{Type: types.StrategicMergePatchType, Data: data}, metav1.PatchOptions{})
+		return err
+	})
 }
 
 // nominate sets or clears the nominated node, unless the pod has it already.
@@ -167,19 +206,16 @@ func nominate(status map[string]any, pod *corev1.Pod, n *Nomination) {
 	}
 }
 
-// condition returns a false PodScheduled condition, or nil if the pod has it already.
-func condition(pod *corev1.Pod, reason, message string, now time.Time) *corev1.PodCondition {
-	c := corev1.PodCondition{
-		Type: corev1.PodScheduled, ObservedGeneration: pod.Generation, Status: corev1.ConditionFalse,
-		LastTransitionTime: metav1.NewTime(now), Reason: reason, Message: message,
-	}
+// condition returns a condition as the pod is to have it from now on, or nil if it has it already.
+func condition(pod *corev1.Pod, c corev1.PodCondition, now time.Time) *corev1.PodCondition {
+	c.ObservedGeneration, c.LastTransitionTime = pod.Generation, metav1.NewTime(now)
 	for _, old := range pod.Status.Conditions {
-		if old.Type != corev1.PodScheduled {
+		if old.Type != c.Type {
 			continue
 		}
 		if old.Status == c.Status {
 			c.LastTransitionTime = old.LastTransitionTime
-			if old.Reason == reason && old.Message == message && old.LastProbeTime.IsZero() {
+			if old.Reason == c.Reason && old.Message == c.Message && old.LastProbeTime.IsZero() {
 				return nil
 			}
 		}
@@ -190,11 +226,12 @@ func condition(pod *corev1.Pod, reason, message string, now time.Time) *corev1.P
 
 // record records an event about a pod.
 func (s *Scheduler) record(pod *corev1.Pod, kind, reason, action, message string) {
-	s.events.Record(events.Event{
-		Regarding: corev1.ObjectReference{
-			APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name,
-			UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-		},
-		Type: kind, Reason: reason, Action: action, Message: message,
-	})
+	s.events.Record(events.Event{Regarding: reference(pod), Type: kind, Reason: reason, Action: action, Message: message})
+}
+
+func reference(pod *corev1.Pod) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name,
+		UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+	}
 }

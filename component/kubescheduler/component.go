@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/keelson-dev/keelson/authn"
@@ -12,6 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/budgets"
 	"github.com/keelson-dev/keelson/scheduler/plugins"
 	"github.com/keelson-dev/keelson/scheduler/volumes"
 )
@@ -20,7 +22,7 @@ import (
 const Name = "scheduler"
 
 // Profile returns upstream's default profile without what needs the component's client and informers: its binder, and the
-// volumes that its plugins read.
+// volumes and disruption budgets that its plugins read.
 func Profile() scheduler.Profile {
 	return scheduler.Profile{Plugins: plugins.Default()}
 }
@@ -29,7 +31,7 @@ func Profile() scheduler.Profile {
 type Options struct {
 	// Profile is the scheduler's profile; one without plugins gets those of upstream's default. Pods that its Binders
 	// decline, or all pods if it has none, are bound by plugins.DefaultBinder, which need not be among them. Its plugins
-	// about volumes get the component's (plugins.WithVolumes).
+	// about volumes get the component's (plugins.WithVolumes), DefaultPreemption its budgets (plugins.WithBudgets).
 	Profile scheduler.Profile
 	// OnDecision, if set, is called with every decision, as in scheduler.Options.
 	OnDecision func(scheduler.Decision)
@@ -59,6 +61,8 @@ func (o Options) build(p *component.Parts) (lifecycle.Runnable, error) {
 		Capacities:  ofStorage[*storagev1.CSIStorageCapacity](p, "csistoragecapacities"),
 		Attachments: ofStorage[*storagev1.VolumeAttachment](p, "volumeattachments"),
 	}
+	disruptions := component.Informer[*policyv1.PodDisruptionBudget](p.Informers,
+		policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"))
 	if err := p.Informers.Err(); err != nil {
 		return nil, err
 	}
@@ -67,8 +71,9 @@ func (o Options) build(p *component.Parts) (lifecycle.Runnable, error) {
 		profile.Plugins = plugins.Default()
 	}
 	v := volumes.New(storage, p.Client, volumes.Options{})
-	in.Others = []scheduler.Objects{v}
-	profile.Plugins = plugins.WithVolumes(profile.Plugins, v)
+	b := budgets.New(disruptions)
+	in.Others = []scheduler.Objects{v, b}
+	profile.Plugins = plugins.WithBudgets(plugins.WithVolumes(profile.Plugins, v), b)
 	options := scheduler.Options{Settle: p.Pace.Settle / 2, OnDecision: o.OnDecision, Logger: p.Logger}
 	if p.Pace.InOrder() {
 		profile.Seed, options.Writes = *p.Pace.Seed, 1

@@ -49,7 +49,7 @@ func siblings() map[string][]string {
 		"component":                   {"authn", "client", "controllers", "events", "events/publish", "informer", "lifecycle"},
 		"component/controllermanager": {everything}, // all controllers
 		"component/remote":            {"authn", "client", "client/rest", "component", "controllers/leaderelection", "events/publish", "informer", "informer/wire", "lifecycle"},
-		"component/kubescheduler":     {"authn", "component", "informer", "lifecycle", "scheduler", "scheduler/plugins", "scheduler/volumes"},
+		"component/kubescheduler":     {"authn", "component", "informer", "lifecycle", "scheduler", "scheduler/budgets", "scheduler/plugins", "scheduler/volumes"},
 		"conformance":                 {everything},
 		"controllers": {"client", "events", "informer", "lifecycle", "internal/pause", "internal/quota", "podspec/restart",
 			"internal/cronschedule", // of CronJobs
@@ -236,7 +236,8 @@ func behind() map[string][]string {
 		"registry/storage":                               append(kind, "podspec", "podspec/qos", "podspec/restart", "podspec/signername"),
 		"registry/storagemigration":                      kind,
 		"scheduler":                                      {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler/internal/retry", "scheduler/queue"},
-		"scheduler/plugins":                              {"client", "events", "informer", "internal/pause", "podspec/features", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue", "scheduler/signature", "scheduler/volumes"},
+		"scheduler/budgets":                              {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
+		"scheduler/plugins":                              {"client", "events", "informer", "internal/pause", "podspec/features", "podspec/restart", "scheduler", "scheduler/budgets", "scheduler/internal/retry", "scheduler/queue", "scheduler/signature", "scheduler/volumes"},
 		"scheduler/queue":                                {},
 		"scheduler/signature":                            {},
 		"scheduler/volumes":                              {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
@@ -156,24 +154,6 @@ func affinity(near *corev1.PodAffinity, apart *corev1.PodAntiAffinity) func(*cor
 	return func(s *corev1.PodSpec) { s.Affinity = &corev1.Affinity{PodAffinity: near, PodAntiAffinity: apart} }
 }
 
-func requesting(cpu string) func(*corev1.PodSpec) {
-	return func(s *corev1.PodSpec) {
-		s.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(cpu)}
-	}
-}
-
-func preempting(a *asker) {
-	_, err := a.cs.SchedulingV1().PriorityClasses().Create(a.t.Context(), &schedulingv1.PriorityClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000,
-	}, metav1.CreateOptions{})
-	a.check(err)
-	a.create("low", func(p *corev1.Pod) { requesting("8")(&p.Spec) })
-	asking(func(s *corev1.PodSpec) {
-		s.PriorityClassName = "high"
-		requesting("1")(s)
-	})(a)
-}
-
 // walks returns how to request each row.
 func walks() map[string]func(*asker) {
 	term := corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}
@@ -185,7 +165,6 @@ func walks() map[string]func(*asker) {
 		"preferred pod anti-affinity":             asking(affinity(nil, &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: preferred})),
 		"topology spread constraints that forbid": asking(spreading(corev1.DoNotSchedule)),
 		"topology spread constraints that wish":   asking(spreading(corev1.ScheduleAnyway)),
-		"preemption":                              preempting,
 		"volumes of servers other than NFS": asking(mounting(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{
 			TargetPortal: "10.0.0.1", IQN: "iqn.2001-04.com.example:storage", Lun: 0,
 		}})),

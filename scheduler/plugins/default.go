@@ -17,6 +17,7 @@ import (
 	"cmp"
 
 	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/budgets"
 	"github.com/keelson-dev/keelson/scheduler/volumes"
 )
 
@@ -38,8 +39,22 @@ func Default() []scheduler.Enabled {
 		{Plugin: NodeResourcesBalancedAllocation{}, Weight: 1},
 		{Plugin: ImageLocality{}, Weight: 1},
 		{Plugin: Undecided{}},
+		{Plugin: DefaultPreemption{}},
 		{Plugin: NodeDeclaredFeatures{}},
 	}
+}
+
+// WithBudgets returns a copy of plugins in which DefaultPreemption respects b, unless it uses another already. A Scheduler
+// with it needs b among its Sources.Others.
+func WithBudgets(plugins []scheduler.Enabled, b *budgets.Budgets) []scheduler.Enabled {
+	plugins = scheduler.With(plugins)
+	for i := range plugins {
+		if p, ok := plugins[i].Plugin.(DefaultPreemption); ok {
+			p.Budgets = cmp.Or(p.Budgets, b)
+			plugins[i].Plugin = p
+		}
+	}
+	return plugins
 }
 
 // WithVolumes returns a copy of plugins in which those about volumes use v, unless they use another already. A

@@ -227,6 +227,26 @@ func (q *Queue[E]) Return(item *Item, pod *corev1.Pod, refusedBy []string, now t
 	q.waiting[keyOf(pod)] = item
 }
 
+// Release tries a pod again that a gate holds, unless a gate still does. Nothing happens to others.
+func (q *Queue[E]) Release(pod *corev1.Pod, now time.Time) {
+	if item := q.items[keyOf(pod)]; item != nil && item.gated {
+		q.requeue(item, now)
+	}
+}
+
+// Retry tries a pod again after the back-off of an error, whatever it waits for, unless it is active.
+func (q *Queue[E]) Retry(pod *corev1.Pod, now time.Time) {
+	item := q.items[keyOf(pod)]
+	if item == nil || item.list == &q.active {
+		return
+	}
+	q.remove(item)
+	item.RefusedBy, item.gated = nil, false
+	item.errors++
+	item.since, item.until = now, time.Time{}
+	q.requeue(item, now)
+}
+
 // requeue moves an item to where it is retried, now or after its back-off.
 func (q *Queue[E]) requeue(item *Item, now time.Time) {
 	if !q.backsOff(item, now) {

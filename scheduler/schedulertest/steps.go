@@ -192,8 +192,8 @@ func TestPostBinder(t T, p scheduler.PostBinder) {
 	})
 }
 
-// TestPreemptor tests a preemptor's contract: it nominates existing nodes, and leaves the decision and the
-// snapshot unchanged.
+// TestPreemptor tests a preemptor's contract: it nominates existing nodes, its victims are on the node, and it leaves
+// the decision and the snapshot unchanged.
 func TestPreemptor(t T, p scheduler.Preemptor) {
 	t.Helper()
 	name(t, p)
@@ -206,19 +206,34 @@ func TestPreemptor(t T, p scheduler.Preemptor) {
 			return
 		}
 		for _, pod := range c.pods {
-			d := profile.Schedule(pod, c.snapshot)
-			was := d.String()
-			n, err := p.Preempt(context.Background(), d, c.snapshot)
+			trial := profile.Trial(pod, c.snapshot)
+			was := trial.Decision().String()
+			n, err := p.Preempt(context.Background(), trial)
 			outcome(t, err)
-			if n != nil && n.Node != "" && c.snapshot.Node(n.Node) == nil {
-				t.Errorf("%s is nominated for %q, which does not exist", pod.Name, n.Node)
-			}
-			if d.String() != was {
+			nominates(t, c, pod, n)
+			if trial.Decision().String() != was {
 				t.Errorf("the decision about %s was changed", pod.Name)
 			}
 		}
 		c.unchanged(t)
 	})
+}
+
+func nominates(t T, c *cluster, pod *corev1.Pod, n *scheduler.Nomination) {
+	t.Helper()
+	if n == nil || n.Node == "" && len(n.Victims) == 0 {
+		return
+	}
+	node := c.snapshot.Node(n.Node)
+	if node == nil {
+		t.Errorf("%s is nominated for %q, which does not exist", pod.Name, n.Node)
+		return
+	}
+	for _, victim := range n.Victims {
+		if !slices.ContainsFunc(node.Pods, func(p *scheduler.PodInfo) bool { return p.Pod == victim }) {
+			t.Errorf("a victim of %s, %s, is not on %s", pod.Name, victim.Name, n.Node)
+		}
+	}
 }
 
 // name requires a name that never changes.

@@ -224,8 +224,8 @@ func TestPreAndPostBinders(t *testing.T) {
 func TestPreemptors(t *testing.T) {
 	preempt := func(f func(d scheduler.Decision) (*scheduler.Nomination, error)) recorder {
 		var r recorder
-		schedulertest.TestPreemptor(&r, scheduler.PreemptorFunc("P", func(_ context.Context, d scheduler.Decision, _ *scheduler.Snapshot) (*scheduler.Nomination, error) {
-			return f(d)
+		schedulertest.TestPreemptor(&r, scheduler.PreemptorFunc("P", func(_ context.Context, t *scheduler.Trial) (*scheduler.Nomination, error) {
+			return f(t.Decision())
 		}))
 		return r
 	}
@@ -238,5 +238,12 @@ func TestPreemptors(t *testing.T) {
 	finds(t, preempt(func(scheduler.Decision) (*scheduler.Nomination, error) {
 		return &scheduler.Nomination{Node: "nowhere"}, nil
 	}), "which does not exist")
-	finds(t, preempt(func(d scheduler.Decision) (*scheduler.Nomination, error) { d.Verdicts[0].Node = "x"; return nil, nil }), "the decision about")
+	finds(t, preempt(func(d scheduler.Decision) (*scheduler.Nomination, error) {
+		d.Verdicts[0].Refusal.Reasons[0] = "x"
+		return nil, nil
+	}), "the decision about")
+	finds(t, preempt(func(d scheduler.Decision) (*scheduler.Nomination, error) {
+		return &scheduler.Nomination{Node: d.Verdicts[0].Node, Victims: []*corev1.Pod{d.Pod}}, nil
+	}), "is not on")
+	schedulertest.TestPreemptor(t, plugins.DefaultPreemption{})
 }
