@@ -56,6 +56,10 @@ func TestCSIStorageCapacity(t *testing.T) {
 	if errs := registrytest.Replace(k, "", old.DeepCopy(), old); len(errs) > 0 {
 		t.Errorf("a selector of older rules: %v", errs)
 	}
+	errs := registrytest.Replace(k, "", old.DeepCopy(), capacity())
+	if len(errs) != 2 || !strings.HasPrefix(errs[0].Error(), `nodeTopology.matchExpressions[0].values[0]: Invalid value: "a b": `) {
+		t.Errorf("a bad topology in place of a good one: %v", errs)
+	}
 }
 
 func TestCSIStorageCapacityWarnings(t *testing.T) {
