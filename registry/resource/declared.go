@@ -373,7 +373,7 @@ func (d declarations) counters(name *string, at *field.Path, counters, old map[s
 	if at != nil {
 		errs = requires(d, at, name, nil, validate.ShortName[string])
 	}
-	if d.update && old != nil && equality.Semantic.DeepEqual(counters, old) {
+	if old != nil && equality.Semantic.DeepEqual(counters, old) {
 		return errs
 	}
 	if len(counters) == 0 {
