@@ -2,8 +2,13 @@ package admissionconfig_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,7 +65,9 @@ func TestConfigured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	more := slices.DeleteFunc(admissionconfig.Optional(), func(s cluster.AdmissionStage) bool { return !slices.Contains(admissionconfig.Names(), s.Name) })
+	more := slices.DeleteFunc(admissionconfig.Optional(), func(s cluster.AdmissionStage) bool {
+		return !slices.Contains(admissionconfig.Names(), s.Name) || s.Name == "ImagePolicyWebhook"
+	})
 	c, err := cluster.Start(t.Context(), cluster.Options{Disable: []string{"scheduler"}, Admission: config.Apply(append(cluster.DefaultAdmission(), more...))})
 	if err != nil {
 		t.Fatal(err)
@@ -120,9 +127,58 @@ func TestApply(t *testing.T) {
 	if got := cluster.StageNames(none.Apply(stages)); !slices.Equal(got, cluster.StageNames(stages)) {
 		t.Errorf("without a file: %v", got)
 	}
+	if _, err := stage(t, "ImagePolicyWebhook").New(cluster.ServerParts{}); err == nil || err.Error() != "ImagePolicyWebhook: no config specified" {
+		t.Errorf("a policy without a backend: %v", err)
+	}
 	unlimited := admissionconfig.Optional()
 	if _, err := unlimited[len(unlimited)-1].New(cluster.ServerParts{}); err == nil || !strings.Contains(err.Error(), "limits: Invalid value: null: must not be empty") {
 		t.Errorf("limits without limits: %v", err)
+	}
+}
+
+func stage(t *testing.T, name string) cluster.AdmissionStage {
+	t.Helper()
+	all := admissionconfig.Optional()
+	i := slices.IndexFunc(all, func(s cluster.AdmissionStage) bool { return s.Name == name })
+	if i < 0 {
+		t.Fatalf("%s is not optional", name)
+	}
+	return all[i]
+}
+
+// TestImagePolicy: a backend over TLS, which a kubeconfig beside the file leads to, decides about images.
+func TestImagePolicy(t *testing.T) {
+	backend := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, `{"apiVersion":"imagepolicy.k8s.io/v1alpha1","kind":"ImageReview","status":{"allowed":%t,"reason":"too old"}}`, strings.Contains(string(body), `"web"`))
+	}))
+	defer backend.Close()
+	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: backend.Certificate().Raw}))
+	config, err := admissionconfig.Open(write(t, "admission.yaml", header+"plugins:\n- name: ImagePolicyWebhook\n  path: images.yaml\n",
+		"images.yaml", "imagePolicy: {kubeConfigFile: backend.conf, allowTTL: 1, denyTTL: -1, retryBackoff: 10, defaultAllow: false}\n",
+		"backend.conf", `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}],
+			clusters: [{name: c, cluster: {server: "`+backend.URL+`/policy", certificate-authority-data: `+ca+`}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cluster.Start(t.Context(), cluster.Options{Disable: []string{"scheduler"}, Admission: config.Apply(append(cluster.DefaultAdmission(), stage(t, "ImagePolicyWebhook")))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	api, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for image, want := range map[string]string{"web": "", "db": `pods "db" is forbidden: image policy webhook backend denied one or more images: too old`} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: image}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: image}}}}
+		if _, err := api.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}); (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%s: %v", image, err)
+		}
 	}
 }
 
@@ -143,7 +199,7 @@ func TestBadFiles(t *testing.T) {
 		"a field of plugin": {header + "plugins:\n- name: PodSecurity\n  file: x\n", 5, `unknown field "plugins[0].file"`},
 		"a field twice":     {header + "plugins: []\nplugins: []\n", 0, `"plugins" already set`},
 		"another type":      {header + "plugins: 1\n", 3, "plugins"},
-		"an unknown plugin": {entry("NamespaceLifecycle", "{}"), 4, `plugins[0].name: "NamespaceLifecycle" takes no configuration: choose from EventRateLimit, PodNodeSelector, PodSecurity, PodTolerationRestriction`},
+		"an unknown plugin": {entry("NamespaceLifecycle", "{}"), 4, `plugins[0].name: "NamespaceLifecycle" takes no configuration: choose from EventRateLimit, ImagePolicyWebhook, PodNodeSelector, PodSecurity, PodTolerationRestriction`},
 		"a plugin twice": {entry("PodNodeSelector", "podNodeSelectorPluginConfig: {}") + "- name: PodNodeSelector\n  configuration: {podNodeSelectorPluginConfig: {}}\n", 7,
 			"plugins[1].name: PodNodeSelector is configured twice"},
 		"nothing to go by":            {header + "plugins:\n- name: PodSecurity\n", 4, "plugins[0]: one of path and configuration is required"},
@@ -157,6 +213,11 @@ func TestBadFiles(t *testing.T) {
 		"limits without rates":        {entry("EventRateLimit", limits+"limits:\n- type: Server\n  burst: 1\n  qps: 0"), 11, "limits[0].qps: Invalid value: 0: must be positive"},
 		"a limit with another field":  {entry("EventRateLimit", limits+"limits:\n- type: Server\n  rate: 1"), 10, `unknown field "limits[0].rate"`},
 		"no limits":                   {entry("EventRateLimit", limits+"limits: []"), 8, "limits: Invalid value: []: must not be empty"},
+		"images without a backend":    {entry("ImagePolicyWebhook", "imagePolicy:\n  defaultAllow: true"), 6, "imagePolicy.kubeConfigFile: is required"},
+		"a backend that is not there": {entry("ImagePolicyWebhook", "imagePolicy:\n  kubeConfigFile: none"), 7, "imagePolicy.kubeConfigFile: "},
+		"answers kept for too long":   {entry("ImagePolicyWebhook", "imagePolicy:\n  kubeConfigFile: x\n  allowTTL: 1801"), 8, "imagePolicy.allowTTL: valid value is between 1s and 30m0s, got 30m1s"},
+		"denials kept for too short":  {entry("ImagePolicyWebhook", "imagePolicy:\n  denyTTL: -2"), 7, "imagePolicy.denyTTL: valid value is between 1s and 30m0s, got -2s"},
+		"a pause that is too long":    {entry("ImagePolicyWebhook", "imagePolicy:\n  retryBackoff: 300001"), 7, "imagePolicy.retryBackoff: valid value is between 1ns and 5m0s, got 5m0.001s"},
 		"a configuration that is not": {entry("EventRateLimit", "- 1"), 5, "cannot unmarshal array"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@
 //	  path: limits.yaml
 //
 // A plugin's configuration stands in the file, or in one of its own, whose path is relative to that of the file. PodSecurity,
-// PodNodeSelector, PodTolerationRestriction and EventRateLimit can be configured.
+// PodNodeSelector, PodTolerationRestriction, EventRateLimit and ImagePolicyWebhook can be configured.
 //
 // # Errors
 //

@@ -1,6 +1,10 @@
 package admissionconfig
 
 import (
+	"errors"
+	"fmt"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -8,10 +12,13 @@ import (
 
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/admission/eventratelimit"
+	"github.com/keelson-dev/keelson/admission/imagepolicywebhook"
+	"github.com/keelson-dev/keelson/admission/imagepolicywebhook/remote"
 	"github.com/keelson-dev/keelson/admission/podnodeselector"
 	"github.com/keelson-dev/keelson/admission/podsecurity"
 	"github.com/keelson-dev/keelson/admission/podtolerationrestriction"
 	"github.com/keelson-dev/keelson/apiserver/audit"
+	"github.com/keelson-dev/keelson/client/kubeconfig"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/internal/configfile"
 	"github.com/keelson-dev/keelson/podspec"
@@ -22,6 +29,7 @@ import (
 func configurable() map[string]func(configfile.Document) (cluster.AdmissionStage, error) {
 	return map[string]func(configfile.Document) (cluster.AdmissionStage, error){
 		eventratelimit.Name:           eventRateLimit,
+		imagepolicywebhook.Name:       imagePolicy,
 		podnodeselector.Name:          podNodeSelector,
 		podsecurity.Name:              podSecurity,
 		podtolerationrestriction.Name: podTolerationRestriction,
@@ -131,6 +139,65 @@ func eventRateLimit(d configfile.Document) (cluster.AdmissionStage, error) {
 	return cluster.AdmissionStage{Name: eventratelimit.Name, New: func(cluster.ServerParts) (admission.Plugin, error) {
 		return eventratelimit.New(c.Limits)
 	}}, nil
+}
+
+// imagePolicy reads the file that upstream's plugin has, whose form has no version.
+func imagePolicy(d configfile.Document) (cluster.AdmissionStage, error) {
+	var c struct {
+		ImagePolicy struct {
+			KubeConfigFile string `json:"kubeConfigFile"`
+			AllowTTL       int64  `json:"allowTTL"`     // seconds
+			DenyTTL        int64  `json:"denyTTL"`      // seconds
+			RetryBackoff   int64  `json:"retryBackoff"` // milliseconds
+			DefaultAllow   bool   `json:"defaultAllow"`
+		} `json:"imagePolicy"`
+	}
+	none := cluster.AdmissionStage{}
+	if err := d.As(configfile.Kinds{}, &c); err != nil {
+		return none, err
+	}
+	p := c.ImagePolicy
+	o := imagepolicywebhook.Options{FailOpen: p.DefaultAllow, Annotate: audit.Annotate}
+	var retry time.Duration
+	for _, f := range []struct {
+		name        string
+		value       int64
+		unit        time.Duration
+		least, most time.Duration
+		into        *time.Duration
+	}{
+		{"allowTTL", p.AllowTTL, time.Second, time.Second, 30 * time.Minute, &o.KeepAllowed},
+		{"denyTTL", p.DenyTTL, time.Second, time.Second, 30 * time.Minute, &o.KeepDenied},
+		{"retryBackoff", p.RetryBackoff, time.Millisecond, 1, 5 * time.Minute, &retry},
+	} {
+		at := field.NewPath("imagePolicy", f.name)
+		*f.into = time.Duration(f.value) * f.unit
+		if f.value != 0 && f.value != -1 && (*f.into < f.least || *f.into > f.most) {
+			return none, d.Wrong(at.String(), fmt.Errorf("%s: valid value is between %v and %v, got %v", at, f.least, f.most, *f.into))
+		}
+	}
+	at := field.NewPath("imagePolicy", "kubeConfigFile")
+	if p.KubeConfigFile == "" {
+		return none, d.Wrong(at.String(), fmt.Errorf("%s: is required: it leads to the backend", at))
+	}
+	access, err := kubeconfig.Load(kubeconfig.Options{Path: d.Beside(p.KubeConfigFile)})
+	if err != nil {
+		return none, d.Wrong(at.String(), fmt.Errorf("%s: %w", at, err))
+	}
+	backend, err := remote.New(access.Config, remote.Options{RetryDelay: max(retry, 0)})
+	if err != nil {
+		return none, d.Wrong(at.String(), fmt.Errorf("%s: %w", at, err))
+	}
+	return cluster.AdmissionStage{Name: imagepolicywebhook.Name, New: func(cluster.ServerParts) (admission.Plugin, error) {
+		return imagepolicywebhook.New(backend, o), nil
+	}}, nil
+}
+
+// undecided is ImagePolicyWebhook without a configuration, which cannot be made.
+func undecided() cluster.AdmissionStage {
+	return cluster.AdmissionStage{Name: imagepolicywebhook.Name, New: func(cluster.ServerParts) (admission.Plugin, error) {
+		return nil, errors.New("ImagePolicyWebhook: no config specified")
+	}}
 }
 
 // unlimited is EventRateLimit without a configuration, which cannot be made.

@@ -129,6 +129,8 @@ func behind() map[string][]string {
 		"admission/defaultingressclass":                  {"admission", "authn"},
 		"admission/defaultstorageclass":                  {"admission", "authn"},
 		"admission/defaulttolerationseconds":             {"admission", "authn"},
+		"admission/imagepolicywebhook":                   {"admission", "authn"},
+		"admission/imagepolicywebhook/remote":            {"admission", "admission/imagepolicywebhook", "authn"},
 		"admission/limitranger":                          {"admission", "authn"},
 		"admission/namespacelifecycle":                   {"admission", "authn"},
 		"admission/noderestriction":                      {"admission", "authn", "authz", "internal/apireference", "internal/signingrequest"},
@@ -268,118 +270,119 @@ func behind() map[string][]string {
 // row of the package itself, or of the nearest path above it. They are slightly above current needs.
 func limits() map[string]int {
 	return map[string]int{
-		"admission":                      90,
-		"admission/admissiontest":        160, // go-cmp and YAML
-		"admission/podsecurity":          95,  // upstream's checks, without the clients and metrics of its server
-		"apiserver":                      170,
-		"apiserver/aggregator":           171,
-		"apiserver/audit":                90,
-		"apiserver/connect":              180, // WebSocket and SPDY
-		"apiserver/health":               0,
-		"apiserver/managedfields":        80,
-		"apiserver/metrics":              200, // Prometheus' client
-		"authn":                          0,
-		"authn/bootstraptoken":           70, // API types
-		"authn/serviceaccount":           75, // API types and go-jose
-		"authn/webhook":                  70, // API types
-		"authz":                          0,
-		"authz/node":                     90,
-		"authz/rbac":                     90,
-		"authz/selector":                 30,
-		"authz/webhook":                  70,
-		"bench":                          520, // peers has nodes, too
-		"client":                         80,
-		"client/discovery":               255, // client-go's discovery knows all kinds of the API
-		"client/generate":                85,  // the names' rules of apimachinery and the grammar of image references
-		"client/kubeconfig":              115,
-		"client/printer":                 85,
-		"client/rest":                    120,
-		"cluster":                        290, // of which 4 are the versions of flow control, 3 are for volumes of CSI drivers that replaced plugins, 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
-		"component":                      90,
-		"component/controllermanager":    103, // the types of all kinds that controllers read, the parser of schedules
-		"component/remote":               255, // client-go's discovery knows all kinds of the API
-		"cni":                            0,
-		"cni/internal":                   1,
-		"cni/netns":                      1,  // x/sys, to make and enter namespaces
-		"cni/plugins":                    32, // libcni and the tracing that it knows
-		"conformance":                    220,
-		"controllers":                    90,
-		"controllers/controllerstest":    180, // the registry and its patches
-		"controllers/reconciler":         620, // controller-runtime
-		"controllers/statefulset":        100, // podspec
-		"cri":                            0,
-		"cri/internal/wire":              125, // gRPC and the messages of CRI
-		"cri/remote":                     125,
-		"cri/serve":                      125,
-		"cri/streams":                    24, // SPDY and WebSocket
-		"events":                         90,
-		"examples":                       438, // of examples/cluster, one for what a log file may grow to
-		"examples/assets":                556, // rules for definitions, CEL, as in examples/cluster
-		"examples/controller":            640, // controller-runtime
-		"informer":                       80,
-		"informer/clientgo":              125, // the caches of client-go
-		"informer/clientgo/factory":      380, // its clientset
-		"informer/controllerruntime":     620, // controller-runtime
-		"informer/wire":                  120,
-		"internal":                       0,
-		"internal/demo":                  220,
-		"internal/upstream/controlplane": 440, // certificates, kubeconfigs, containerd
-		"internal/apireference":          90,  // API types
-		"internal/boundedcbor":           6,
-		"internal/boundedyaml":           6,
-		"internal/configfile":            70, // validation's field errors
-		"internal/clusterprocess":        220,
-		"internal/cronschedule":          1,   // robfig/cron
-		"internal/etcdtest":              160, // etcd's client
-		"internal/fakeroot":              1,   // golang.org/x/sys
-		"internal/kubectlargs":           220,
-		"internal/leaktest":              2,  // goleak
-		"internal/linear":                1,  // porcupine
-		"internal/provider":              75, // definitions and unstructured objects
-		"internal/quota":                 90, // the API's types and its reading of pods' resources
-		"internal/restclient":            120,
-		"internal/signingrequest":        70,  // the types of requests
-		"internal/bootstraptoken":        70,  // secrets
-		"internal/strategicpatch":        145, // apimachinery's reading of the tags of types
-		"internal/testserver":            220,
-		"internal/testcluster":           297,
-		"internal/transcript":            150,
-		"lifecycle":                      0,
-		"kubelet":                        90,
-		"kubelet/cgroup":                 100, // the library of cgroups
-		"kubelet/prober":                 180, // gRPC and its health protocol
-		"kubelet/volume/atomic":          1,   // x/sys
-		"kubelet/volume/csi":             240, // gRPC, CSI's own package, the API's types
-		"kubelet/volume/internal":        1,
-		"kubelet/logs":                   3,
-		"node":                           65,
-		"node/bundled":                   300,
-		"node/certificates":              70,
-		"node/containerd":                150, // the CRI API, gRPC and libcni
-		"node/filelock":                  0,
-		"node/host":                      270,
-		"node/internal":                  560, // a test kit with clients
-		"node/kubeletconfig":             280,
-		"node/localvolumes":              90,
-		"node/nodetools":                 0,
-		"node/ociimage":                  0,
-		"node/remote":                    120,
-		"pki":                            0,
-		"podspec":                        100,
-		"podspec/critical":               70, // API types
-		"podspec/features":               70,
-		"podspec/restart":                70,
-		"registry":                       100,
-		"registry/apiextensions":         460, // upstream's rules for definitions: CEL, and the clients of webhooks
-		"registry/custom":                465,
-		"registry/direct":                150, // apimachinery's reading of the tags of types, for patches
-		"registry/request":               150,
-		"scheduler":                      90,
-		"storage":                        0,
-		"storage/etcd":                   160, // etcd's client, gRPC
-		"storage/internal":               1,   // the B-tree of k8s.io/utils, as the two below
-		"storage/memory":                 1,
-		"storage/wal":                    1,
+		"admission":                           90,
+		"admission/admissiontest":             160, // go-cmp and YAML
+		"admission/imagepolicywebhook/remote": 110, // client-go's TLS and credentials
+		"admission/podsecurity":               95,  // upstream's checks, without the clients and metrics of its server
+		"apiserver":                           170,
+		"apiserver/aggregator":                171,
+		"apiserver/audit":                     90,
+		"apiserver/connect":                   180, // WebSocket and SPDY
+		"apiserver/health":                    0,
+		"apiserver/managedfields":             80,
+		"apiserver/metrics":                   200, // Prometheus' client
+		"authn":                               0,
+		"authn/bootstraptoken":                70, // API types
+		"authn/serviceaccount":                75, // API types and go-jose
+		"authn/webhook":                       70, // API types
+		"authz":                               0,
+		"authz/node":                          90,
+		"authz/rbac":                          90,
+		"authz/selector":                      30,
+		"authz/webhook":                       70,
+		"bench":                               520, // peers has nodes, too
+		"client":                              80,
+		"client/discovery":                    255, // client-go's discovery knows all kinds of the API
+		"client/generate":                     85,  // the names' rules of apimachinery and the grammar of image references
+		"client/kubeconfig":                   115,
+		"client/printer":                      85,
+		"client/rest":                         120,
+		"cluster":                             290, // of which 4 are the versions of flow control, 3 are for volumes of CSI drivers that replaced plugins, 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
+		"component":                           90,
+		"component/controllermanager":         103, // the types of all kinds that controllers read, the parser of schedules
+		"component/remote":                    255, // client-go's discovery knows all kinds of the API
+		"cni":                                 0,
+		"cni/internal":                        1,
+		"cni/netns":                           1,  // x/sys, to make and enter namespaces
+		"cni/plugins":                         32, // libcni and the tracing that it knows
+		"conformance":                         220,
+		"controllers":                         90,
+		"controllers/controllerstest":         180, // the registry and its patches
+		"controllers/reconciler":              620, // controller-runtime
+		"controllers/statefulset":             100, // podspec
+		"cri":                                 0,
+		"cri/internal/wire":                   125, // gRPC and the messages of CRI
+		"cri/remote":                          125,
+		"cri/serve":                           125,
+		"cri/streams":                         24, // SPDY and WebSocket
+		"events":                              90,
+		"examples":                            438, // of examples/cluster, one for what a log file may grow to
+		"examples/assets":                     560, // rules for definitions, CEL, as in examples/cluster
+		"examples/controller":                 640, // controller-runtime
+		"informer":                            80,
+		"informer/clientgo":                   125, // the caches of client-go
+		"informer/clientgo/factory":           380, // its clientset
+		"informer/controllerruntime":          620, // controller-runtime
+		"informer/wire":                       120,
+		"internal":                            0,
+		"internal/demo":                       220,
+		"internal/upstream/controlplane":      440, // certificates, kubeconfigs, containerd
+		"internal/apireference":               90,  // API types
+		"internal/boundedcbor":                6,
+		"internal/boundedyaml":                6,
+		"internal/configfile":                 70, // validation's field errors
+		"internal/clusterprocess":             220,
+		"internal/cronschedule":               1,   // robfig/cron
+		"internal/etcdtest":                   160, // etcd's client
+		"internal/fakeroot":                   1,   // golang.org/x/sys
+		"internal/kubectlargs":                220,
+		"internal/leaktest":                   2,  // goleak
+		"internal/linear":                     1,  // porcupine
+		"internal/provider":                   75, // definitions and unstructured objects
+		"internal/quota":                      90, // the API's types and its reading of pods' resources
+		"internal/restclient":                 120,
+		"internal/signingrequest":             70,  // the types of requests
+		"internal/bootstraptoken":             70,  // secrets
+		"internal/strategicpatch":             145, // apimachinery's reading of the tags of types
+		"internal/testserver":                 220,
+		"internal/testcluster":                297,
+		"internal/transcript":                 150,
+		"lifecycle":                           0,
+		"kubelet":                             90,
+		"kubelet/cgroup":                      100, // the library of cgroups
+		"kubelet/prober":                      180, // gRPC and its health protocol
+		"kubelet/volume/atomic":               1,   // x/sys
+		"kubelet/volume/csi":                  240, // gRPC, CSI's own package, the API's types
+		"kubelet/volume/internal":             1,
+		"kubelet/logs":                        3,
+		"node":                                65,
+		"node/bundled":                        300,
+		"node/certificates":                   70,
+		"node/containerd":                     150, // the CRI API, gRPC and libcni
+		"node/filelock":                       0,
+		"node/host":                           270,
+		"node/internal":                       560, // a test kit with clients
+		"node/kubeletconfig":                  280,
+		"node/localvolumes":                   90,
+		"node/nodetools":                      0,
+		"node/ociimage":                       0,
+		"node/remote":                         120,
+		"pki":                                 0,
+		"podspec":                             100,
+		"podspec/critical":                    70, // API types
+		"podspec/features":                    70,
+		"podspec/restart":                     70,
+		"registry":                            100,
+		"registry/apiextensions":              460, // upstream's rules for definitions: CEL, and the clients of webhooks
+		"registry/custom":                     465,
+		"registry/direct":                     150, // apimachinery's reading of the tags of types, for patches
+		"registry/request":                    150,
+		"scheduler":                           90,
+		"storage":                             0,
+		"storage/etcd":                        160, // etcd's client, gRPC
+		"storage/internal":                    1,   // the B-tree of k8s.io/utils, as the two below
+		"storage/memory":                      1,
+		"storage/wal":                         1,
 
 		// Upstream's rules for definitions and schemas.
 		"cluster/customresources":              546,
@@ -390,7 +393,7 @@ func limits() map[string]int {
 		"cluster/resourcemetrics": 292,
 
 		// A cache of rate limiters.
-		"cluster/admissionconfig": 290,
+		"cluster/admissionconfig": 300,
 
 		// The types of APIServices, and client-go's headers for proxies.
 		"cluster/aggregation": 295,
