@@ -23,6 +23,15 @@ func (p *Profile) Trial(pod *corev1.Pod, s *Snapshot) *Trial {
 	return &Trial{e: e}
 }
 
+// Trial is Profile.Trial with the planner's cache. It is valid until the planner's next decision, and shares its memories
+// with the preemptor of the given name.
+func (p *Planner) Trial(pod *corev1.Pod, s *Snapshot, preemptor string) *Trial {
+	p.evaluate(pod, s)
+	t := p.trial()
+	t.name = preemptor
+	return t
+}
+
 // trial returns the planner's last attempt.
 func (p *Planner) trial() *Trial {
 	t := &Trial{e: &p.e}
@@ -88,11 +97,10 @@ func (t *Trial) Seed() uint64 {
 	return hash(hash(t.e.plugins.seed, t.e.pod.Namespace), t.e.pod.Name)
 }
 
-// Memory returns where the plugin that is called may keep results for later pods, or nil if it must not. All pods
-// that share a memory have the same results of Check for the same NodeInfo, as long as no pods are nominated for the
-// node.
-// The content is nil at first, and is forgotten when many other kinds of pods have been tried. Pods of different
-// priorities may share a memory.
+// Memory returns where the plugin that is called may keep results for later pods, or nil if it must not. All pods of one
+// priority that share a memory have the same results of Check for the same NodeInfo and the same Nominated pods, unless
+// these include the pod itself. Pods of different priorities may share a memory. The content is nil at first, and is
+// forgotten when many other kinds of pods have been tried.
 func (t *Trial) Memory() *any {
 	if t.class == nil || t.name == "" {
 		return nil

@@ -155,12 +155,3 @@ func (s *Set) violates(pod *corev1.Pod, used map[*budget]int32) bool {
 	}
 	return false
 }
-
-// Match reports whether any budget matches one of the pods.
-func (s *Set) Match(pods []*corev1.Pod) bool {
-	return s != nil && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
-		return slices.ContainsFunc(s.of[pod.Namespace], func(b *budget) bool {
-			return b.selector != nil && len(pod.Labels) > 0 && b.selector.Matches(labels.Set(pod.Labels))
-		})
-	})
-}

@@ -49,6 +49,7 @@ type search struct {
 	budgets  *budgets.Set
 	priority int32
 	now      time.Time // counts as the start of pods that have not started
+	young    bool      // a pod on the last node has not started, so that the result depends on the time
 
 	reasons  map[string]int // why nodes are no candidates
 	failures []error
@@ -80,8 +81,9 @@ func (s *search) candidates(limit Candidates) []*candidate {
 	}
 	enough, offset := limit.number(len(potential)), int(s.Seed()%uint64(len(potential)))
 	var violating, others []*candidate
+	memory := s.remember()
 	for i := range potential {
-		c, refusal := s.candidate(nodes[potential[(offset+i)%len(potential)]])
+		c, refusal := s.lookup(memory, potential[(offset+i)%len(potential)])
 		switch {
 		case refusal != nil:
 			s.refused(refusal)
@@ -113,6 +115,7 @@ func (s *search) unhelpful() error {
 
 // candidate returns the fewest important pods to remove from a node, or why it is no candidate.
 func (s *search) candidate(node *scheduler.NodeInfo) (*candidate, *scheduler.Refusal) {
+	s.young = false
 	var lower []*victim
 	rest := node.WithoutPods(func(p *scheduler.PodInfo) bool {
 		priority := corev1helpers.PodPriority(p.Pod)
@@ -122,6 +125,8 @@ func (s *search) candidate(node *scheduler.NodeInfo) (*candidate, *scheduler.Ref
 		lower = append(lower, &victim{PodInfo: p, priority: priority, start: s.now, order: len(lower)})
 		if start := p.Pod.Status.StartTime; start != nil {
 			lower[len(lower)-1].start, lower[len(lower)-1].order = start.Time, 0
+		} else {
+			s.young = true
 		}
 		return true
 	})

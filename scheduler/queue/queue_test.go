@@ -512,3 +512,55 @@ func TestNextIsTheFirst(t *testing.T) {
 		}
 	}
 }
+
+// A pod that a gate held when something happened is tried at once when it is released, if no gate holds it any more.
+func TestRelease(t *testing.T) {
+	now := newClock()
+	o := byName()
+	gate := ""
+	o.Gate = func(*corev1.Pod) string { return gate }
+	q := queue.New(now.Time, o)
+	q.Add(pod("a"), now.Time)
+	q.Return(q.Pop(now.Time), pod("a"), []string{"fit"}, now.Time)
+	q.Release(pod("a"), now.after(time.Minute)) // nothing happened
+	want(t, q.Counts(), queue.Counts{Waiting: 1})
+	gate = "gates"
+	q.Event("fit", now.Time)
+	want(t, q.Counts(), queue.Counts{Gated: 1})
+	q.Release(pod("a"), now.Time)
+	want(t, q.Counts(), queue.Counts{Gated: 1})
+	gate = ""
+	q.Release(pod("a"), now.Time)
+	q.Release(pod("unknown"), now.Time)
+	want(t, q.Counts(), queue.Counts{Active: 1})
+	want(t, q.Pop(now.Time).RefusedBy, []string{"fit"})
+}
+
+// Retry has the back-off of an error, which is longer each time, whatever the pod waits for.
+func TestRetry(t *testing.T) {
+	now := newClock()
+	o := byName()
+	gate := ""
+	o.Gate = func(*corev1.Pod) string { return gate }
+	q := queue.New(now.Time, o)
+	q.Retry(pod("unknown"), now.Time)
+	q.Add(pod("a"), now.Time)
+	q.Retry(pod("a"), now.Time)
+	want(t, q.Counts(), queue.Counts{Active: 1})
+	var waits []time.Duration
+	for i := range 3 {
+		q.Return(q.Pop(now.Time), pod("a"), []string{"fit"}, now.Time)
+		if i == 1 {
+			gate = "gates"
+			q.Event("fit", now.after(time.Minute))
+			gate = ""
+		}
+		q.Retry(pod("a"), now.Time)
+		want(t, q.Counts(), queue.Counts{Backoff: 1})
+		want(t, q.Pop(now.Time) == nil, true)
+		next, _ := q.Next(now.Time)
+		waits = append(waits, next.Sub(now.Time))
+		now.Time = next
+	}
+	want(t, waits, []time.Duration{2e9, 2e9, 2e9}) // a refusal forgets errors
+}

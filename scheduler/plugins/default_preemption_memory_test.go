@@ -1,0 +1,125 @@
+package plugins_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+
+	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/informer/memory"
+	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/budgets"
+	"github.com/keelson-dev/keelson/scheduler/plugins"
+)
+
+// What is kept from pod to pod changes no result, in any history of pods that come and go, of nominations and of budgets.
+func TestPreemptionRemembersRightly(t *testing.T) {
+	preempted := 0
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		profile := scheduler.Profile{Plugins: plugins.Default()}
+		planner := scheduler.NewPlanner(&profile)
+		in := informer.New[*policyv1.PodDisruptionBudget](memory.New[*policyv1.PodDisruptionBudget](), informer.Options{})
+		p := plugins.DefaultPreemption{Budgets: budgets.New(in)}
+		var state scheduler.State
+		nodes := 1 + r.IntN(6)
+		for i := range nodes {
+			state.SetNode(node(fmt.Sprint("n", i), "cpu", "4", "pods", "9"))
+		}
+		for i := range 300 {
+			switch r.IntN(6) {
+			case 0:
+				pdb := budget(fmt.Sprint("b", r.IntN(2)), "x", int32(r.IntN(3)))
+				pdb.ResourceVersion = fmt.Sprint(i)
+				in.Put(pdb)
+			case 1:
+				if r.IntN(20) == 0 {
+					state.SetNode(node(fmt.Sprint("new", i), "cpu", "3", "pods", "9"))
+				}
+			case 2, 3:
+				started := fmt.Sprint(r.IntN(50))
+				if r.IntN(10) == 0 {
+					started = "-"
+				}
+				low := running(t, fmt.Sprintf("p%d n%d %d %d %s %s", i, r.IntN(nodes), 1+r.IntN(2), r.IntN(4), started, []string{"x", "y"}[r.IntN(2)]))
+				if n := state.Snapshot().Node(low.Spec.NodeName); n.Requested.MilliCPU < 3000 {
+					state.SetPod(low)
+				}
+				state.Nominate(running(t, fmt.Sprintf("vip%d n 1 0 0", r.IntN(20))), "")
+			default:
+				pod := running(t, fmt.Sprintf("vip%d n 3 %d 0", r.IntN(20), 2+r.IntN(8)))
+				pod.Spec.NodeName = ""
+				s := state.Snapshot()
+				remembering := planner.Trial(pod, s, p.Name())
+				if remembering.Decision().Err == nil {
+					continue
+				}
+				got, gotErr := p.Preempt(context.Background(), remembering)
+				want, wantErr := p.Preempt(context.Background(), profile.Trial(pod, s))
+				if diff := cmp.Diff(want, got); diff != "" || fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
+					t.Fatalf("seed %d, step %d: %v, without memory %v\n%s", seed, i, gotErr, wantErr, diff)
+				}
+				if got == nil || got.Node == "" {
+					continue
+				}
+				preempted++
+				state.Nominate(pod, got.Node)
+				for _, victim := range got.Victims {
+					if r.IntN(2) == 0 {
+						state.RemovePod(victim)
+					}
+				}
+			}
+		}
+	}
+	if preempted < 100 {
+		t.Errorf("only %d preemptions", preempted)
+	}
+}
+
+// What is known about nodes that do not change is not found out again.
+func TestPreemptionRemembers(t *testing.T) {
+	asked := 0
+	profile := scheduler.Profile{Plugins: scheduler.With(plugins.Default(), scheduler.Enabled{Plugin: counting{scheduler.PredicateFunc("Counts",
+		func(_ *corev1.Pod, n *scheduler.NodeInfo) *scheduler.Refusal {
+			if len(n.Pods) == 0 {
+				asked++
+			}
+			return nil
+		})}})}
+	planner := scheduler.NewPlanner(&profile)
+	var state scheduler.State
+	for i := range 10 {
+		name := fmt.Sprint("n", i)
+		state.SetNode(node(name, "cpu", "4", "pods", "9"))
+		state.SetPod(running(t, fmt.Sprintf("p%d %s 4 %d %d", i, name, i, i)))
+	}
+	var all []int
+	for i := range 4 {
+		pod := running(t, fmt.Sprintf("vip%d n 4 20 0", i))
+		pod.Spec.NodeName = ""
+		asked = 0
+		n, err := plugins.DefaultPreemption{}.Preempt(context.Background(), planner.Trial(pod, state.Snapshot(), "DefaultPreemption"))
+		if want := fmt.Sprint("n", i/2); err != nil || n.Node != want {
+			t.Fatalf("%+v, %v", n, err)
+		}
+		all = append(all, asked)
+		if i%2 == 1 {
+			state.RemovePod(n.Victims[0])
+			state.SetPod(running(t, fmt.Sprintf("taken%d %s 4 20 0", i, n.Node)))
+		}
+	}
+	if diff := cmp.Diff([]int{10, 0, 0, 0}, all); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// counting is a local predicate.
+type counting struct{ scheduler.Predicate }
+
+func (counting) Signature(b []byte, _ *corev1.Pod) ([]byte, bool) { return b, true }
