@@ -1,6 +1,7 @@
 package admissionregistration_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -43,6 +44,19 @@ func TestPolicy(t *testing.T) {
 			s.ParamKind = &admissionv1.ParamKind{APIVersion: "a/b/c"}
 			s.Validations[0].Expression = "validation with params"
 		}), Refused: []string{`spec.paramKind.apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c`, `spec.paramKind.kind: Required value`}},
+		{Name: "a kind of the core", To: spec(func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			s.ParamKind = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
+			s.Validations[0].Expression = "validation with params"
+		})},
+		{Name: "names that are left out, twice", To: spec(func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			s.MatchConstraints.ExcludeResourceRules = []admissionv1.NamedRuleWithOperations{*s.MatchConstraints.ResourceRules[0].DeepCopy()}
+			s.MatchConstraints.ExcludeResourceRules[0].ResourceNames = []string{"a", "a"}
+		}), Refused: []string{`spec.matchConstraints.excludeResourceRules[0].resourceNames[1]: Duplicate value: "a"`}},
+		{Name: "all annotations", To: spec(func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			for i := range 20 {
+				s.AuditAnnotations = append(s.AuditAnnotations, admissionv1.AuditAnnotation{Key: fmt.Sprintf("k%d", i), ValueExpression: "audit annotation"})
+			}
+		})},
 		{Name: "no version", To: spec(func(s *admissionv1.ValidatingAdmissionPolicySpec) {
 			s.ParamKind = &admissionv1.ParamKind{APIVersion: "a/", Kind: "K"}
 			s.Validations[0].Expression = "validation with params"
@@ -157,6 +171,9 @@ func TestBinding(t *testing.T) {
 			b.Spec.ParamRef.Selector, b.Spec.ParamRef.ParameterNotFoundAction = &metav1.LabelSelector{}, new(admissionv1.ParameterNotFoundActionType("x"))
 		}, Refused: []string{`spec.paramRef.name: Forbidden: name and selector are mutually exclusive`, `spec.paramRef.selector: Forbidden: name and selector are mutually exclusive`,
 			`spec.paramRef.parameterNotFoundAction: Unsupported value: "x": supported values: "Deny", "Allow"`}},
+		{Name: "a selector", To: func(b *binding) {
+			b.Spec.ParamRef = &admissionv1.ParamRef{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a b": ""}}, ParameterNotFoundAction: new(admissionv1.DenyAction)}
+		}, Refused: []string{"spec.paramRef.selector.matchLabels: Invalid value: \"a b\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"}},
 		{Name: "no params", To: func(b *binding) { b.Spec.ParamRef = &admissionv1.ParamRef{} }, Refused: []string{
 			`spec.paramRef: Required value: one of name or selector must be specified`, `spec.paramRef.parameterNotFoundAction: Required value`}},
 	}
@@ -171,6 +188,10 @@ func TestBinding(t *testing.T) {
 		t.Errorf("a binding that never had any: %v", err)
 	}
 	registrytest.Create(t, findPolicy(t, "mutatingadmissionpolicybindings"), mutatingBindingOne(), []registrytest.Change[*mutatingBinding]{
+		{Name: "no params", To: func(b *mutatingBinding) { b.Spec.ParamRef = &admissionv1.ParamRef{} }, Refused: []string{
+			`spec.paramRef: Required value: one of name or selector must be specified`, `spec.paramRef.parameterNotFoundAction: Required value`}},
+		{Name: "a match policy", To: func(b *mutatingBinding) { b.Spec.MatchResources.MatchPolicy = new(admissionv1.MatchPolicyType("x")) }, Refused: []string{
+			`spec.matchResources.matchPolicy: Unsupported value: "x": supported values: "Equivalent", "Exact"`}},
 		{Name: "no policy", To: func(b *mutatingBinding) { b.Spec.PolicyName = "" }, Refused: []string{`spec.policyName: Required value`}},
 		{Name: "deletion", To: func(b *mutatingBinding) {
 			b.Spec.MatchResources.ResourceRules[0].Operations = []admissionv1.OperationType{admissionv1.Delete}
