@@ -45,7 +45,6 @@ import (
 	"github.com/keelson-dev/keelson/admission/serviceaccount"
 	"github.com/keelson-dev/keelson/admission/storageobjectinuseprotection"
 	"github.com/keelson-dev/keelson/admission/taintnodesbycondition"
-	"github.com/keelson-dev/keelson/admission/unsupported"
 	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/registry"
@@ -109,7 +108,6 @@ func DefaultAdmission() []AdmissionStage {
 			nodes, err := registry.NewLive[*corev1.Node](p.Registry, coreResource("nodes"))
 			return podresizevalidator.New(nodes), err
 		}},
-		Ready[admission.Plugin](unsupported.Name, unsupported.New(registry.Warn)),
 		{resourcequota.Name, newQuotaPlugin},
 	}
 }

@@ -174,7 +174,7 @@ func TestTopologyLabels(t *testing.T) {
 func TestDefaultAdmission(t *testing.T) {
 	elsewhere := []string{"PodGroupProtection", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook"}
 	want := slices.DeleteFunc(admission.UpstreamDefault(), func(name string) bool { return slices.Contains(elsewhere, name) })
-	got := slices.DeleteFunc(cluster.StageNames(cluster.DefaultAdmission()), func(name string) bool { return name == "NodeRestriction" || name == "UnsupportedFields" })
+	got := slices.DeleteFunc(cluster.StageNames(cluster.DefaultAdmission()), func(name string) bool { return name == "NodeRestriction" })
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}

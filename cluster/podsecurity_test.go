@@ -14,7 +14,6 @@ import (
 
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/admission/podsecurity"
-	"github.com/keelson-dev/keelson/admission/unsupported"
 	"github.com/keelson-dev/keelson/cluster"
 )
 
@@ -150,7 +149,6 @@ func TestDisablePlugin(t *testing.T) {
 		t.Error(err)
 	}
 	plugins := cluster.StageNames(cluster.DefaultAdmission())
-	plugins = slices.DeleteFunc(plugins, func(name string) bool { return name == unsupported.Name }) // not upstream's
 	if !slices.Equal(plugins, slices.DeleteFunc(admission.UpstreamOrder(), func(name string) bool { return !slices.Contains(plugins, name) })) {
 		t.Errorf("plugins are not in upstream's order: %v", plugins)
 	}

@@ -122,6 +122,15 @@ type check struct {
 	call   func(*NodeInfo) *Refusal
 	// changed checks a node whose pods are not those in the snapshot; nil if call does.
 	changed func(was, is *NodeInfo) *Refusal
+	all     []*Refusal // what call returns for each node of the snapshot, if that is known
+}
+
+// at returns the result for the node of a number in the snapshot.
+func (c *check) at(i int, node *NodeInfo) *Refusal {
+	if c.all != nil {
+		return c.all[i]
+	}
+	return c.call(node)
 }
 
 // prepare calls the predicates' Prepare for the pod.
@@ -154,7 +163,7 @@ func (e *evaluation) prepare(class *class) ([]check, error) {
 		}
 		checks = append(checks, check{
 			number: int16(i), local: class != nil && class.localPredicates[i],
-			call: call, changed: e.changed(predicate, prepared),
+			call: call, changed: e.changed(predicate, prepared), all: prepared.Refusals,
 		})
 	}
 	return checks, nil
@@ -328,7 +337,7 @@ func (e *evaluation) filter(class *class, checks []check) {
 				by, refusal = class.refusedBy[i], class.refusals[i]
 			}
 			if len(foreign) > 0 {
-				by, refusal = askBefore(node, foreign, by, refusal)
+				by, refusal = e.askBefore(i, foreign, by, refusal)
 			}
 		}
 		e.refusedBy[i], e.refusals[i] = by, refusal
@@ -343,13 +352,14 @@ func (e *evaluation) filter(class *class, checks []check) {
 	}
 }
 
-// askBefore calls the checks that precede the one that refuses the node already, if any.
-func askBefore(node *NodeInfo, checks []check, by int16, refusal *Refusal) (int16, *Refusal) {
-	for _, c := range checks {
+// askBefore calls the checks that precede the one that refuses the node of a number already, if any.
+func (e *evaluation) askBefore(i int, checks []check, by int16, refusal *Refusal) (int16, *Refusal) {
+	for k := range checks {
+		c := &checks[k]
 		if by != passed && c.number > by {
 			break
 		}
-		if r := c.call(node); r != nil {
+		if r := c.at(i, e.snapshot.nodes[i]); r != nil {
 			return c.number, r
 		}
 	}
@@ -390,31 +400,36 @@ func (e *evaluation) rawScores(class *class, i int) ([]int64, error) {
 	if class != nil && class.localPriorities[i] {
 		return class.scores(e, i)
 	}
-	call, err := prepareScores(priority, e)
-	if call == nil {
+	call, all, err := prepareScores(priority, e)
+	if call == nil && all == nil {
 		return nil, err
 	}
 	raw := e.scores.numbers(len(e.nodes))
+	if all != nil {
+		copy(raw, all)
+		return raw, nil
+	}
 	for j, node := range e.nodes {
 		raw[j] = call(node)
 	}
 	return raw, nil
 }
 
-// prepareScores returns nil for a priority that skips the pod.
-func prepareScores(priority Priority, e *evaluation) (func(*NodeInfo) int64, error) {
+// prepareScores returns a function for the scores, or the scores of the feasible nodes, or neither for a priority that
+// skips the pod.
+func prepareScores(priority Priority, e *evaluation) (func(*NodeInfo) int64, []int64, error) {
 	var prepared PreparedScores
 	if p, ok := priority.(ScorePreparer); ok {
 		var err error
 		if prepared, err = p.PrepareScores(e.pod, e.snapshot, e.nodes); err != nil || prepared.Skip {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	if prepared.Score != nil {
-		return prepared.Score, nil
+	if prepared.Scores != nil || prepared.Score != nil {
+		return prepared.Score, prepared.Scores, nil
 	}
 	pod := e.pod
-	return func(n *NodeInfo) int64 { return priority.Score(pod, n) }, nil
+	return func(n *NodeInfo) int64 { return priority.Score(pod, n) }, nil, nil
 }
 
 // choose chooses the best total, and among equals the highest rank.

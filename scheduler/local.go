@@ -24,3 +24,13 @@ type Local interface {
 	// be cached. It is called for each pod, so it should be cheaper than the results. It must not keep b.
 	Signature(b []byte, pod *corev1.Pod) ([]byte, bool)
 }
+
+// Cacher is the part of a Predicate or Priority whose results depend on other nodes and the pods there, too, so that
+// it cannot be Local, but which need not count them all again for each pod.
+type Cacher interface {
+	// Cached returns a plugin with the same name, roles and results that keeps what it counted for the next
+	// pods; it finds out what has changed by comparing the NodeInfos of the snapshots. A Planner calls Cached
+	// once and uses the result instead of the plugin, from one goroutine at a time. Its Hinter and Gate are not
+	// called.
+	Cached() Plugin
+}

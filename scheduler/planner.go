@@ -3,6 +3,8 @@ package scheduler
 import (
 	"encoding/binary"
 
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -12,7 +14,8 @@ const maxClasses = 64
 // Planner decides like its Profile, but faster. Pods with equal signatures for all Local predicates and
 // priorities form a class; a class caches their results for each node, and calls them again only for nodes that
 // have changed since. So the next pod of a class costs the work for the node that the last one went to, and
-// adding up the totals. Other predicates and priorities are called for every node each time.
+// adding up the totals. A Cacher keeps what it needs itself. Other predicates and priorities are called for every
+// node each time.
 //
 // A Planner must be used by one goroutine at a time. The snapshots may come from any State, in any order.
 type Planner struct {
@@ -31,7 +34,7 @@ type Planner struct {
 
 // NewPlanner returns a planner with an empty cache. The profile must not be changed any more.
 func NewPlanner(p *Profile) *Planner {
-	planner := &Planner{plugins: p.roles(), classes: map[string]*class{}}
+	planner := &Planner{plugins: p.cached().roles(), classes: map[string]*class{}}
 	known := map[string]bool{} // a plugin with two roles has one signature
 	local := func(p Plugin) bool {
 		l, ok := p.(Local)
@@ -48,6 +51,18 @@ func NewPlanner(p *Profile) *Planner {
 		planner.localPriorities = append(planner.localPriorities, local(w.Priority))
 	}
 	return planner
+}
+
+// cached returns a copy of the profile with plugins that keep what they counted.
+func (p *Profile) cached() *Profile {
+	c := *p
+	c.Plugins = slices.Clone(p.Plugins)
+	for i, e := range c.Plugins {
+		if cacher, ok := e.Plugin.(Cacher); ok {
+			c.Plugins[i].Plugin = cacher.Cached()
+		}
+	}
+	return &c
 }
 
 // Schedule decides like Profile.Schedule.
@@ -179,7 +194,7 @@ func (c *class) follow(s *Snapshot, checks []check) {
 func (c *class) scores(e *evaluation, i int) ([]int64, error) {
 	col := &c.columns[i]
 	if !col.prepared {
-		call, err := prepareScores(e.plugins.priorities[i].Priority, e)
+		call, _, err := prepareScores(e.plugins.priorities[i].Priority, e)
 		if err != nil {
 			return nil, err
 		}

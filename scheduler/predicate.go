@@ -40,6 +40,9 @@ type Prepared struct {
 	// it, Prepare is called again with a snapshot of that state, unless the predicate is Local: then Check
 	// suffices.
 	CheckChanged func(was, is *NodeInfo) *Refusal
+	// Refusals, if not nil, are the results of Check for all nodes of the snapshot, in its order: for predicates
+	// that find them faster together. The slice is read until the next call of Prepare.
+	Refusals []*Refusal
 }
 
 // ByNode returns the result of a Preparer whose check depends on the node alone, and on no other nodes of the

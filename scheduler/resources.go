@@ -120,13 +120,16 @@ type PodInfo struct {
 	Ports                          []HostPort
 	// Claims are the names of the persistent volume claims that the pod names, without those of ephemeral volumes.
 	Claims []string
+	// Affinity is the pod's affinity and anti-affinity to other pods, nil if it has none.
+	Affinity *PodAffinity
 }
 
 // NewPodInfo returns the PodInfo of a pod.
 func NewPodInfo(pod *corev1.Pod) *PodInfo {
 	options := statusOptions()
 	requests := resource.PodRequests(pod, options)
-	p := &PodInfo{Pod: pod, Requests: ResourcesOf(requests), Ports: HostPorts(pod), Claims: claimsOf(pod)}
+	affinity, _ := PodAffinityOf(pod) // what cannot be parsed keeps no other pod away
+	p := &PodInfo{Pod: pod, Requests: ResourcesOf(requests), Ports: HostPorts(pod), Claims: claimsOf(pod), Affinity: affinity}
 	p.Requests.Pods = 0
 
 	whole := resource.IsPodLevelRequestsSet(pod)

@@ -26,6 +26,8 @@ type NodeInfo struct {
 	Ports []HostPort
 	// Claims are the persistent volume claims that the pods name.
 	Claims []types.NamespacedName
+	// Affine are those of Pods that have an affinity or anti-affinity to other pods.
+	Affine []*PodInfo
 	// Images are the sizes in bytes of the images on the node, by each of their names. The map is shared.
 	Images map[string]int64
 	// Generation grows with each change within one State.
@@ -71,10 +73,11 @@ func (n *NodeInfo) withPod(pod *corev1.Pod) *NodeInfo {
 	}
 	old := n.Pods[i]
 	c.Pods = slices.Clone(n.Pods)
-	if sameRequests(old.Pod, pod) && slices.Equal(old.Ports, HostPorts(pod)) { // mostly just a new status
+	if sameRequests(old.Pod, pod) && slices.Equal(old.Ports, HostPorts(pod)) && sameAffinity(old.Pod, pod) { // mostly just a new status
 		p := *old
 		p.Pod = pod
 		c.Pods[i] = &p
+		c.countAffine(&p)
 		return &c
 	}
 	c.Pods[i] = NewPodInfo(pod)
@@ -110,12 +113,26 @@ func (n *NodeInfo) count(p *PodInfo, sign int64) {
 			n.Ports = append(n.Ports, p.Ports...)
 		}
 	}
+	n.countAffine(p)
 	if len(p.Claims) > 0 {
 		n.Claims = nil
 		for _, p := range n.Pods {
 			for _, name := range p.Claims {
 				n.Claims = append(n.Claims, types.NamespacedName{Namespace: p.Pod.Namespace, Name: name})
 			}
+		}
+	}
+}
+
+// countAffine finds the pods with an affinity again if p has one.
+func (n *NodeInfo) countAffine(p *PodInfo) {
+	if p.Affinity == nil {
+		return
+	}
+	n.Affine = nil
+	for _, p := range n.Pods {
+		if p.Affinity != nil {
+			n.Affine = append(n.Affine, p)
 		}
 	}
 }

@@ -23,8 +23,15 @@ func sorted(s *scheduler.Snapshot) []scheduler.NodeInfo {
 	var infos []scheduler.NodeInfo
 	for _, n := range s.Nodes() {
 		c := *n
-		c.Generation = 0
-		c.Pods, c.Ports = slices.Clone(n.Pods), slices.Clone(n.Ports)
+		c.Generation, c.Affine = 0, nil
+		c.Pods, c.Ports = nil, slices.Clone(n.Ports)
+		for _, p := range n.Pods { // parsed selectors cannot be compared
+			plain := *p
+			if plain.Affinity = nil; slices.Contains(n.Affine, p) != (p.Affinity != nil) {
+				panic("a pod with affinity is not among those")
+			}
+			c.Pods = append(c.Pods, &plain)
+		}
 		slices.SortFunc(c.Pods, func(a, b *scheduler.PodInfo) int {
 			return cmpString(string(a.Pod.UID), string(b.Pod.UID))
 		})

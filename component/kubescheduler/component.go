@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/budgets"
+	"github.com/keelson-dev/keelson/scheduler/groups"
 	"github.com/keelson-dev/keelson/scheduler/plugins"
 	"github.com/keelson-dev/keelson/scheduler/volumes"
 )
@@ -22,7 +24,7 @@ import (
 const Name = "scheduler"
 
 // Profile returns upstream's default profile without what needs the component's client and informers: its binder, and the
-// volumes and disruption budgets that its plugins read.
+// other objects that its plugins read.
 func Profile() scheduler.Profile {
 	return scheduler.Profile{Plugins: plugins.Default()}
 }
@@ -31,7 +33,7 @@ func Profile() scheduler.Profile {
 type Options struct {
 	// Profile is the scheduler's profile; one without plugins gets those of upstream's default. Pods that its Binders
 	// decline, or all pods if it has none, are bound by plugins.DefaultBinder, which need not be among them. Its plugins
-	// about volumes get the component's (plugins.WithVolumes), DefaultPreemption its budgets (plugins.WithBudgets).
+	// get the component's volumes, groups and budgets (plugins.WithVolumes, WithGroups, WithBudgets).
 	Profile scheduler.Profile
 	// OnDecision, if set, is called with every decision, as in scheduler.Options.
 	OnDecision func(scheduler.Decision)
@@ -63,6 +65,13 @@ func (o Options) build(p *component.Parts) (lifecycle.Runnable, error) {
 	}
 	disruptions := component.Informer[*policyv1.PodDisruptionBudget](p.Informers,
 		policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"))
+	related := groups.Sources{
+		Namespaces:             core[*corev1.Namespace](p, "namespaces"),
+		Services:               core[*corev1.Service](p, "services"),
+		ReplicationControllers: core[*corev1.ReplicationController](p, "replicationcontrollers"),
+		ReplicaSets:            component.Informer[*appsv1.ReplicaSet](p.Informers, appsv1.SchemeGroupVersion.WithResource("replicasets")),
+		StatefulSets:           component.Informer[*appsv1.StatefulSet](p.Informers, appsv1.SchemeGroupVersion.WithResource("statefulsets")),
+	}
 	if err := p.Informers.Err(); err != nil {
 		return nil, err
 	}
@@ -70,10 +79,9 @@ func (o Options) build(p *component.Parts) (lifecycle.Runnable, error) {
 	if len(profile.Plugins) == 0 {
 		profile.Plugins = plugins.Default()
 	}
-	v := volumes.New(storage, p.Client, volumes.Options{})
-	b := budgets.New(disruptions)
-	in.Others = []scheduler.Objects{v, b}
-	profile.Plugins = plugins.WithBudgets(plugins.WithVolumes(profile.Plugins, v), b)
+	v, g, b := volumes.New(storage, p.Client, volumes.Options{}), groups.New(related), budgets.New(disruptions)
+	in.Others = []scheduler.Objects{v, g, b}
+	profile.Plugins = plugins.WithBudgets(plugins.WithGroups(plugins.WithVolumes(profile.Plugins, v), g), b)
 	options := scheduler.Options{Settle: p.Pace.Settle / 2, OnDecision: o.OnDecision, Logger: p.Logger}
 	if p.Pace.InOrder() {
 		profile.Seed, options.Writes = *p.Pace.Seed, 1

@@ -49,7 +49,7 @@ func siblings() map[string][]string {
 		"component":                   {"authn", "client", "controllers", "events", "events/publish", "informer", "lifecycle"},
 		"component/controllermanager": {everything}, // all controllers
 		"component/remote":            {"authn", "client", "client/rest", "component", "controllers/leaderelection", "events/publish", "informer", "informer/wire", "lifecycle"},
-		"component/kubescheduler":     {"authn", "component", "informer", "lifecycle", "scheduler", "scheduler/budgets", "scheduler/plugins", "scheduler/volumes"},
+		"component/kubescheduler":     {"authn", "component", "informer", "lifecycle", "scheduler", "scheduler/budgets", "scheduler/groups", "scheduler/plugins", "scheduler/volumes"},
 		"conformance":                 {everything},
 		"controllers": {"client", "events", "informer", "lifecycle", "internal/pause", "internal/quota", "podspec/restart",
 			"internal/cronschedule", // of CronJobs
@@ -139,7 +139,6 @@ func behind() map[string][]string {
 		"admission/runtimeclass":                         {"admission", "authn"},
 		"admission/serviceaccount":                       {"admission", "authn"},
 		"admission/taintnodesbycondition":                {"admission", "authn"},
-		"admission/unsupported":                          {"admission", "authn"},
 		"admission/internal/expressions":                 {"authn", "authz", "authz/selector"},
 		"admission/internal/matching":                    {"admission", "authn"},
 		"admission/policy":                               {"admission", "admission/internal/matching", "authn", "internal/jsonpatch"},
@@ -239,7 +238,8 @@ func behind() map[string][]string {
 		"registry/storagemigration":                      kind,
 		"scheduler":                                      {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler/internal/retry", "scheduler/queue"},
 		"scheduler/budgets":                              {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
-		"scheduler/plugins":                              {"client", "events", "informer", "internal/pause", "podspec/features", "podspec/restart", "scheduler", "scheduler/budgets", "scheduler/internal/retry", "scheduler/queue", "scheduler/signature", "scheduler/volumes"},
+		"scheduler/groups":                               {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
+		"scheduler/plugins":                              {"client", "events", "informer", "internal/pause", "podspec/features", "podspec/restart", "scheduler", "scheduler/budgets", "scheduler/groups", "scheduler/internal/retry", "scheduler/queue", "scheduler/signature", "scheduler/volumes"},
 		"scheduler/queue":                                {},
 		"scheduler/signature":                            {},
 		"scheduler/volumes":                              {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},

@@ -21,18 +21,6 @@ type Refusal struct {
 // List returns everything that is refused.
 func List() []Refusal {
 	return []Refusal{
-		{"required pod affinity", []string{"PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution"}, "scheduler",
-			"condition PodScheduled=False Unschedulable: 0/1 nodes are available: pod requires pod affinity, which this scheduler does not support. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."},
-		{"required pod anti-affinity", []string{"PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution"}, "scheduler",
-			"condition PodScheduled=False Unschedulable: 0/1 nodes are available: pod requires pod anti-affinity, which this scheduler does not support. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."},
-		{"topology spread constraints that forbid", []string{"PodSpec.TopologySpreadConstraints"}, "scheduler",
-			"condition PodScheduled=False Unschedulable: 0/1 nodes are available: pod requires topology spread (zone), which this scheduler does not support. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."},
-		{"topology spread constraints that wish", []string{"PodSpec.TopologySpreadConstraints"}, "admission/unsupported",
-			"warning: spec.topologySpreadConstraints with whenUnsatisfiable ScheduleAnyway: not supported, pods are placed regardless of it"},
-		{"preferred pod affinity", []string{"PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution"}, "admission/unsupported",
-			"warning: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution: not supported, pods are placed regardless of it"},
-		{"preferred pod anti-affinity", []string{"PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution"}, "admission/unsupported",
-			"warning: spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution: not supported, pods are placed regardless of it"},
 		{"volumes of servers other than NFS", servedVolumes(), "kubelet/volume",
 			`event FailedMount: MountVolume.SetUp failed for volume "v" : no volume plugin matched: iscsi volumes are not supported`},
 		{"resource claims", []string{"PodSpec.ResourceClaims", "ResourceRequirements.Claims"}, "scheduler",

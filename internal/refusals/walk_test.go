@@ -131,12 +131,6 @@ func mounting(source corev1.VolumeSource) func(*corev1.PodSpec) {
 	}
 }
 
-func spreading(when corev1.UnsatisfiableConstraintAction) func(*corev1.PodSpec) {
-	return func(s *corev1.PodSpec) {
-		s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: when}}
-	}
-}
-
 func claimingDevices(s *corev1.PodSpec) {
 	s.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("gpu")}}
 	s.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
@@ -150,21 +144,9 @@ func restartingAll(s *corev1.PodSpec) {
 	}}
 }
 
-func affinity(near *corev1.PodAffinity, apart *corev1.PodAntiAffinity) func(*corev1.PodSpec) {
-	return func(s *corev1.PodSpec) { s.Affinity = &corev1.Affinity{PodAffinity: near, PodAntiAffinity: apart} }
-}
-
 // walks returns how to request each row.
 func walks() map[string]func(*asker) {
-	term := corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}
-	required, preferred := []corev1.PodAffinityTerm{term}, []corev1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: term}}
 	return map[string]func(*asker){
-		"required pod affinity":                   asking(affinity(&corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}, nil)),
-		"required pod anti-affinity":              asking(affinity(nil, &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required})),
-		"preferred pod affinity":                  asking(affinity(&corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: preferred}, nil)),
-		"preferred pod anti-affinity":             asking(affinity(nil, &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: preferred})),
-		"topology spread constraints that forbid": asking(spreading(corev1.DoNotSchedule)),
-		"topology spread constraints that wish":   asking(spreading(corev1.ScheduleAnyway)),
 		"volumes of servers other than NFS": asking(mounting(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{
 			TargetPortal: "10.0.0.1", IQN: "iqn.2001-04.com.example:storage", Lun: 0,
 		}})),

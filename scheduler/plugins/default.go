@@ -1,16 +1,17 @@
 // Package plugins has the plugins of upstream's default profile, with upstream's names, reasons and scores: a
-// file and a type for each, which is a scheduler.Predicate, a scheduler.Priority or both. Those for pod
-// affinity, topology spread and dynamic resources do not exist yet: Undecided keeps pods waiting that require
-// these.
+// file and a type for each, which is a scheduler.Predicate, a scheduler.Priority or both. That for dynamic
+// resources does not exist yet: Undecided keeps pods waiting that require these.
 //
 // Each type's zero value is ready to use, holds no state, and may be shared by goroutines. The four about
 // volumes, VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone, need a volumes.Volumes, which
-// WithVolumes gives them; without it, pods with persistent volume claims are refused.
+// WithVolumes gives them; without it, pods with persistent volume claims are refused. InterPodAffinity and
+// PodTopologySpread need a groups.Groups, which WithGroups gives them, for namespaces and default constraints.
 //
 // Each predicate knows which events may help a pod that it refused (scheduler.Hinter). Those about volumes fail
-// for objects that contradict each other, and of the priorities NodeAffinity for preferred terms that cannot be
-// parsed; the others never fail. All but ImageLocality and those about volumes are scheduler.Local; these skip
-// pods without volumes of their kind.
+// for objects that contradict each other, PodTopologySpread for selectors that cannot be parsed, and of the
+// priorities NodeAffinity for such preferred terms; the others never fail. InterPodAffinity and PodTopologySpread are
+// a scheduler.Cacher; all others but ImageLocality and those about volumes are scheduler.Local; these skip pods
+// without volumes of their kind.
 package plugins
 
 import (
@@ -18,6 +19,7 @@ import (
 
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/budgets"
+	"github.com/keelson-dev/keelson/scheduler/groups"
 	"github.com/keelson-dev/keelson/scheduler/volumes"
 )
 
@@ -36,10 +38,12 @@ func Default() []scheduler.Enabled {
 		{Plugin: NodeVolumeLimits{}},
 		{Plugin: VolumeBinding{}, Weight: 1},
 		{Plugin: VolumeZone{}},
-		{Plugin: NodeResourcesBalancedAllocation{}, Weight: 1},
-		{Plugin: ImageLocality{}, Weight: 1},
+		{Plugin: PodTopologySpread{}, Weight: 2},
+		{Plugin: InterPodAffinity{}, Weight: 2},
 		{Plugin: Undecided{}},
 		{Plugin: DefaultPreemption{}},
+		{Plugin: NodeResourcesBalancedAllocation{}, Weight: 1},
+		{Plugin: ImageLocality{}, Weight: 1},
 		{Plugin: NodeDeclaredFeatures{}},
 	}
 }
@@ -71,6 +75,23 @@ func WithVolumes(plugins []scheduler.Enabled, v *volumes.Volumes) []scheduler.En
 			plugins[i].Plugin = VolumeBinding{cmp.Or(p.Volumes, v)}
 		case VolumeZone:
 			plugins[i].Plugin = VolumeZone{cmp.Or(p.Volumes, v)}
+		}
+	}
+	return plugins
+}
+
+// WithGroups returns a copy of plugins in which InterPodAffinity and PodTopologySpread use g, unless they use another
+// already. A Scheduler with them needs g among its Sources.Others.
+func WithGroups(plugins []scheduler.Enabled, g *groups.Groups) []scheduler.Enabled {
+	plugins = scheduler.With(plugins)
+	for i := range plugins {
+		switch p := plugins[i].Plugin.(type) {
+		case InterPodAffinity:
+			p.Groups = cmp.Or(p.Groups, g)
+			plugins[i].Plugin = p
+		case PodTopologySpread:
+			p.Groups = cmp.Or(p.Groups, g)
+			plugins[i].Plugin = p
 		}
 	}
 	return plugins

@@ -9,14 +9,8 @@ import (
 	"github.com/keelson-dev/keelson/scheduler/signature"
 )
 
-// Undecided keeps pods waiting that require something which no predicate decides about yet, so that nothing is
-// silently ignored: required pod affinity and anti-affinity, topology spread constraints with DoNotSchedule, and
-// resource claims. It replaces upstream's InterPodAffinity, PodTopologySpread and DynamicResources and shrinks as
-// they are added. For a missing object that cannot exist
-// here, its messages are upstream's.
-//
-// It considers the pod alone: running pods with required anti-affinity of their own keep no other pod away.
-// Since none passes this predicate, only another scheduler can have placed them.
+// Undecided keeps pods waiting that require resource claims, about which no predicate decides yet, so that nothing is
+// silently ignored. It stands in for upstream's DynamicResources.
 type Undecided struct{}
 
 // Name returns "Undecided".
@@ -49,47 +43,16 @@ func (Undecided) Events() scheduler.EventKind { return 0 }
 // MayHelp is always false.
 func (Undecided) MayHelp(*corev1.Pod, scheduler.Event) bool { return false }
 
-// undecided returns why the pod must wait, in the order of upstream's plugins.
+// undecided returns why the pod must wait: its first resource claim, or the template of which nothing creates a claim
+// here.
 func undecided(pod *corev1.Pod) *scheduler.Refusal {
-	reasons := undecidedPlacement(&pod.Spec)
-	if claim := missingResourceClaim(pod); claim != "" {
-		reasons = append(reasons, claim)
-	}
-	if len(reasons) == 0 {
+	if len(pod.Spec.ResourceClaims) == 0 {
 		return nil
 	}
-	return &scheduler.Refusal{Reasons: reasons, Unresolvable: true}
-}
-
-// missingResourceClaim names the first resource claim of the pod, or the template of which nothing creates a claim here.
-func missingResourceClaim(pod *corev1.Pod) string {
-	if len(pod.Spec.ResourceClaims) == 0 {
-		return ""
+	claim := pod.Spec.ResourceClaims[0]
+	reason := fmt.Sprintf("pod requires a resourceclaim for %q, which this scheduler does not support", claim.Name)
+	if name := claim.ResourceClaimName; name != nil {
+		reason = fmt.Sprintf("pod requires resourceclaim %q, which this scheduler does not support", *name)
 	}
-	if name := pod.Spec.ResourceClaims[0].ResourceClaimName; name != nil {
-		return fmt.Sprintf("pod requires resourceclaim %q, which this scheduler does not support", *name)
-	}
-	return fmt.Sprintf("pod requires a resourceclaim for %q, which this scheduler does not support", pod.Spec.ResourceClaims[0].Name)
-}
-
-// undecidedPlacement returns what the pod requires about the placement of other pods.
-func undecidedPlacement(spec *corev1.PodSpec) []string {
-	var reasons []string
-	requires := func(what string) {
-		reasons = append(reasons, "pod requires "+what+", which this scheduler does not support")
-	}
-	if a := spec.Affinity; a != nil {
-		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			requires("pod affinity")
-		}
-		if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			requires("pod anti-affinity")
-		}
-	}
-	for _, c := range spec.TopologySpreadConstraints {
-		if c.WhenUnsatisfiable == corev1.DoNotSchedule {
-			requires("topology spread (" + c.TopologyKey + ")")
-		}
-	}
-	return reasons
+	return &scheduler.Refusal{Reasons: []string{reason}, Unresolvable: true}
 }

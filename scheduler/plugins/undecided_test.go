@@ -15,10 +15,6 @@ func undecided() map[string]struct {
 	pod  *corev1.Pod
 	want string
 } {
-	term := []corev1.PodAffinityTerm{{TopologyKey: "zone"}}
-	spread := func(key string, when corev1.UnsatisfiableConstraintAction) corev1.TopologySpreadConstraint {
-		return corev1.TopologySpreadConstraint{TopologyKey: key, WhenUnsatisfiable: when}
-	}
 	named := func(f func(*corev1.PodSpec)) *corev1.Pod {
 		p := edit(pod(), f)
 		p.Namespace, p.Name = "ns", "p"
@@ -29,15 +25,6 @@ func undecided() map[string]struct {
 		want string
 	}
 	return map[string]row{
-		"affinity": {named(func(s *corev1.PodSpec) {
-			s.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term}}
-		}), "pod requires pod affinity, which this scheduler does not support"},
-		"anti-affinity": {named(func(s *corev1.PodSpec) {
-			s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term}}
-		}), "pod requires pod anti-affinity, which this scheduler does not support"},
-		"spread": {named(func(s *corev1.PodSpec) {
-			s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{spread("a", corev1.ScheduleAnyway), spread("b", corev1.DoNotSchedule)}
-		}), "pod requires topology spread (b), which this scheduler does not support"},
 		"a resource claim": {named(func(s *corev1.PodSpec) {
 			s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: ptr.To("gpu")}}
 		}), `pod requires resourceclaim "gpu", which this scheduler does not support`},
@@ -51,13 +38,6 @@ func TestUndecided(t *testing.T) {
 	small := scheduler.NewNodeInfo(node("n", "pods", "10"))
 	tests := map[string]expect{
 		"nothing of it": {pod(), small, nil},
-		"preferences only": {edit(pod(), func(s *corev1.PodSpec) {
-			s.Affinity = &corev1.Affinity{
-				PodAffinity:     &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1}}},
-				PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1}}},
-			}
-			s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway}}
-		}), small, nil},
 		"other volumes": {edit(pod(), func(s *corev1.PodSpec) {
 			s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 		}), small, nil},

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // oneIn is true once in n times on average.
@@ -118,7 +119,62 @@ func RandomPod(r *rand.Rand, number int) *corev1.Pod {
 		priority := r.Int32N(3)
 		p.Spec.Priority = &priority
 	}
+	relate(r, p)
 	return p
+}
+
+// relate gives a pod labels and makes it want other pods near or apart.
+func relate(r *rand.Rand, p *corev1.Pod) {
+	if !oneIn(r, 4) {
+		p.Labels = map[string]string{"app": pick(r, "a", "b")}
+	}
+	if oneIn(r, 4) {
+		if p.Spec.Affinity == nil {
+			p.Spec.Affinity = &corev1.Affinity{}
+		}
+		p.Spec.Affinity.PodAffinity = &corev1.PodAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution:  randomPodTerms(r),
+			PreferredDuringSchedulingIgnoredDuringExecution: weigh(r, randomPodTerms(r)),
+		}
+		p.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution:  randomPodTerms(r),
+			PreferredDuringSchedulingIgnoredDuringExecution: weigh(r, randomPodTerms(r)),
+		}
+	}
+	for range 2 {
+		if oneIn(r, 4) {
+			p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+				MaxSkew: 1 + r.Int32N(2), TopologyKey: randomTopology(r), LabelSelector: randomSelector(r),
+				WhenUnsatisfiable: pick(r, corev1.DoNotSchedule, corev1.ScheduleAnyway),
+				NodeTaintsPolicy:  pick(r, nil, ptr.To(corev1.NodeInclusionPolicyHonor)),
+			})
+		}
+	}
+}
+
+func randomTopology(r *rand.Rand) string { return pick(r, corev1.LabelTopologyZone, "disk", "cores") }
+
+func randomSelector(r *rand.Rand) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": pick(r, "a", "b")}}
+}
+
+func randomPodTerms(r *rand.Rand) (terms []corev1.PodAffinityTerm) {
+	for range 2 {
+		if oneIn(r, 4) {
+			terms = append(terms, corev1.PodAffinityTerm{
+				LabelSelector: randomSelector(r), TopologyKey: randomTopology(r),
+				Namespaces: pick(r, nil, []string{"default", "prod"}),
+			})
+		}
+	}
+	return terms
+}
+
+func weigh(r *rand.Rand, terms []corev1.PodAffinityTerm) (weighted []corev1.WeightedPodAffinityTerm) {
+	for _, term := range terms {
+		weighted = append(weighted, corev1.WeightedPodAffinityTerm{Weight: 1 + r.Int32N(100), PodAffinityTerm: term})
+	}
+	return weighted
 }
 
 func randomContainer(r *rand.Rand) corev1.Container {

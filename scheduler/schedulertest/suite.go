@@ -32,7 +32,8 @@ func TestPredicate(t T, p scheduler.Predicate) {
 		if g, ok := p.(scheduler.Gate); ok {
 			c.gate(rounds, g)
 		}
-		if h, ok := p.(scheduler.Hinter); ok {
+		_, elsewhere := p.(scheduler.Cacher) // whose Check of a node alone says little
+		if h, ok := p.(scheduler.Hinter); ok && !elsewhere {
 			c.hints(rounds, p, h)
 		}
 		if c.unchanged(rounds) && !rounds.failed {
@@ -119,14 +120,34 @@ func (c *cluster) unchanged(t T) bool {
 		return false
 	}
 	for i, n := range scheduler.NewSnapshot(c.nodesWas, c.boundWas).Nodes() {
-		was := *n
-		was.Generation = c.snapshot.Nodes()[i].Generation
-		if !same(*c.snapshot.Nodes()[i], was) {
+		if !same(plain(c.snapshot.Nodes()[i]), plain(n)) {
 			t.Errorf("the NodeInfo of %s was changed", n.Name)
 			return false
 		}
 	}
 	return true
+}
+
+// plain returns a node with its pods' affinities as text, since parsed selectors cannot be compared, and without its
+// generation.
+func plain(n *scheduler.NodeInfo) []any {
+	node := *n
+	node.Generation, node.Affine, node.Pods = 0, nil, nil
+	all := []any{node}
+	for _, p := range n.Pods {
+		pod, affinity := *p, p.Affinity
+		pod.Affinity = nil
+		all = append(all, pod, slices.Contains(n.Affine, p))
+		if affinity == nil {
+			continue
+		}
+		for _, terms := range [][]scheduler.AffinityTerm{affinity.Required, affinity.RequiredAnti, affinity.Preferred, affinity.PreferredAnti} {
+			for _, term := range terms {
+				all = append(all, term.Key, term.Weight)
+			}
+		}
+	}
+	return append(all, len(n.Affine))
 }
 
 func (c *cluster) checks(t T, p scheduler.Predicate) {
@@ -157,7 +178,11 @@ func (c *cluster) checks(t T, p scheduler.Predicate) {
 			checkRefusal(t, r)
 		}
 		if preparer, ok := p.(scheduler.Preparer); ok {
-			c.prepared(t, p, preparer, pod)
+			if _, elsewhere := p.(scheduler.Cacher); elsewhere {
+				c.preparedTogether(t, preparer, pod)
+			} else {
+				c.prepared(t, p, preparer, pod)
+			}
 		}
 	}
 }
@@ -194,6 +219,23 @@ func (c *cluster) prepared(t T, p scheduler.Predicate, preparer scheduler.Prepar
 		}
 		if plain := p.Check(pod, n) == nil; plain != passes {
 			t.Errorf("%s on %s: Check passes: %v, as prepared: %v", pod.Name, n.Name, plain, passes)
+		}
+	}
+}
+
+// preparedTogether checks that what Prepare says of all nodes is what it says of each, for a predicate that looks at
+// other nodes, too.
+func (c *cluster) preparedTogether(t T, preparer scheduler.Preparer, pod *corev1.Pod) {
+	t.Helper()
+	prepared, err := preparer.Prepare(pod, c.snapshot)
+	if err != nil || prepared.Skip || prepared.Refusal != nil {
+		return
+	}
+	for i, n := range c.snapshot.Nodes() {
+		each := prepared.Check(n)
+		checkRefusal(t, each)
+		if prepared.Refusals != nil && !reflect.DeepEqual(each, prepared.Refusals[i]) {
+			t.Errorf("%s on %s: %v together with other nodes, %v alone", pod.Name, n.Name, prepared.Refusals[i], each)
 		}
 	}
 }
@@ -275,6 +317,10 @@ func (c *cluster) scores(t T, p scheduler.Priority) {
 			if !slices.Equal(first, again) {
 				t.Errorf("scores of %s are %v, then %v", pod.Name, first, again)
 			}
+			if len(first) > len(feasible) {
+				t.Errorf("scores of %s are %v together and one by one", pod.Name, first)
+				return
+			}
 			for i, s := range first {
 				if s < 0 || s > scheduler.MaxScore {
 					t.Errorf("the score of %s on %s is %d", pod.Name, feasible[i].Name, s)
@@ -301,6 +347,7 @@ func (c *cluster) scores(t T, p scheduler.Priority) {
 // score calls a priority like the scheduler; it returns nil if the priority fails or skips the pod.
 func score(pod *corev1.Pod, p scheduler.Priority, s *scheduler.Snapshot, feasible []*scheduler.NodeInfo) []int64 {
 	call := func(n *scheduler.NodeInfo) int64 { return p.Score(pod, n) }
+	var together []int64
 	if preparer, ok := p.(scheduler.ScorePreparer); ok {
 		prepared, err := preparer.PrepareScores(pod, s, slices.Clone(feasible))
 		if err != nil || prepared.Skip {
@@ -309,10 +356,14 @@ func score(pod *corev1.Pod, p scheduler.Priority, s *scheduler.Snapshot, feasibl
 		if prepared.Score != nil {
 			call = prepared.Score
 		}
+		together = prepared.Scores
 	}
 	scores := make([]int64, len(feasible))
 	for i, n := range feasible {
 		scores[i] = call(n)
+	}
+	if together != nil && !slices.Equal(together, scores) {
+		return append(slices.Clone(together), scores...) // its length says that they differ
 	}
 	if n, ok := p.(scheduler.Normalizer); ok {
 		n.Normalize(pod, scores)
