@@ -11,12 +11,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/testing/defaults"
@@ -30,6 +32,7 @@ import (
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/informer/memory"
 	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/groups"
 	"github.com/keelson-dev/keelson/scheduler/plugins"
 	"github.com/keelson-dev/keelson/scheduler/volumes"
 )
@@ -52,6 +55,16 @@ type objects struct {
 	capacities  []*storagev1.CSIStorageCapacity
 	attachments []*storagev1.VolumeAttachment
 	namespaces  []*corev1.Namespace
+	services    []*corev1.Service
+	controllers []*corev1.ReplicationController
+	sets        []*appsv1.ReplicaSet
+	stateful    []*appsv1.StatefulSet
+
+	// The arguments of plugins, on both sides; nil are the default ones.
+	affinity     plugins.InterPodAffinity
+	affinityArgs *config.InterPodAffinityArgs
+	spread       plugins.PodTopologySpread
+	spreadArgs   *config.PodTopologySpreadArgs
 }
 
 // world is a cluster on both sides.
@@ -59,9 +72,12 @@ type world struct {
 	*testing.T
 	objects
 	profile scheduler.Profile
+	planner *scheduler.Planner
 	theirs  framework.Framework
-	lister  *lister
-	state   scheduler.State
+	// namespace replaces a namespace on both sides.
+	putNamespace func(*corev1.Namespace)
+	lister       *lister
+	state        scheduler.State
 }
 
 // lister is upstream's view of nodes and pods, which a test replaces.
@@ -91,9 +107,25 @@ func newWorld(t *testing.T, o objects, names ...string) *world {
 	put(storage.Claims, o.claims)
 	put(storage.Volumes, o.volumes)
 	put(storage.Attachments, o.attachments)
-	w.profile = scheduler.Profile{Plugins: slices.DeleteFunc(plugins.WithVolumes(plugins.Default(), v), func(e scheduler.Enabled) bool {
+	related := groups.Sources{
+		Namespaces: filled(o.namespaces), Services: filled(o.services), ReplicationControllers: filled(o.controllers),
+		ReplicaSets: filled(o.sets), StatefulSets: filled(o.stateful),
+	}
+	theirNamespace := w.putNamespace
+	w.putNamespace = func(ns *corev1.Namespace) { theirNamespace(ns); related.Namespaces.Put(ns) }
+	all := plugins.WithVolumes(plugins.Default(), v)
+	for i, e := range all {
+		switch e.Plugin.(type) {
+		case plugins.InterPodAffinity:
+			all[i].Plugin = o.affinity
+		case plugins.PodTopologySpread:
+			all[i].Plugin = o.spread
+		}
+	}
+	w.profile = scheduler.Profile{Plugins: slices.DeleteFunc(plugins.WithGroups(all, groups.New(related)), func(e scheduler.Enabled) bool {
 		return !slices.Contains(names, e.Plugin.Name())
 	})}
+	w.planner = scheduler.NewPlanner(&w.profile)
 	if len(w.profile.Plugins) != len(names) {
 		t.Fatalf("keelson has not all of %v", names)
 	}
@@ -122,7 +154,15 @@ func (w *world) newTheirs(names []string) {
 		MultiPoint: config.PluginSet{Enabled: slices.DeleteFunc(slices.Clone(defaults.PluginsV1.MultiPoint.Enabled), func(p config.Plugin) bool {
 			return !slices.Contains(names, p.Name)
 		})},
-	}, PluginConfig: defaults.PluginConfigsV1}
+	}, PluginConfig: slices.Clone(defaults.PluginConfigsV1)}
+	for i, c := range profile.PluginConfig {
+		switch {
+		case c.Name == "InterPodAffinity" && w.affinityArgs != nil:
+			profile.PluginConfig[i].Args = w.affinityArgs
+		case c.Name == "PodTopologySpread" && w.spreadArgs != nil:
+			profile.PluginConfig[i].Args = w.spreadArgs
+		}
+	}
 	f, err := frameworkruntime.NewFramework(ctx, upstream.NewInTreeRegistry(), profile,
 		frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithClientSet(fake.NewClientset()),
 		frameworkruntime.WithSnapshotSharedLister(w.lister),
@@ -137,6 +177,15 @@ func (w *world) newTheirs(names []string) {
 	index(w, core.Namespaces().Informer(), w.namespaces)
 	index(w, core.PersistentVolumeClaims().Informer(), w.claims)
 	index(w, core.PersistentVolumes().Informer(), w.volumes)
+	index(w, core.Services().Informer(), w.services)
+	index(w, core.ReplicationControllers().Informer(), w.controllers)
+	index(w, factory.Apps().V1().ReplicaSets().Informer(), w.sets)
+	index(w, factory.Apps().V1().StatefulSets().Informer(), w.stateful)
+	w.putNamespace = func(ns *corev1.Namespace) {
+		if err := core.Namespaces().Informer().GetIndexer().Update(ns); err != nil {
+			w.Fatal(err)
+		}
+	}
 	index(w, storage.StorageClasses().Informer(), w.classes)
 	index(w, storage.CSINodes().Informer(), w.csiNodes)
 	index(w, storage.CSIDrivers().Informer(), w.drivers)
@@ -181,7 +230,11 @@ func (w *world) decide(pod *corev1.Pod) ([]string, fwk.CycleState) {
 }
 
 func (w *world) decideOurs(pod *corev1.Pod) decision {
+	w.Helper()
 	d := w.profile.Schedule(pod, w.state.Snapshot())
+	if planned := w.planner.Schedule(pod, w.state.Snapshot()); planned.String() != d.String() {
+		w.Fatalf("the planner says\n%s\ninstead of\n%s", planned, d)
+	}
 	out := decision{Nodes: map[string]verdict{}}
 	if d.Err != nil {
 		out.Err = d.Err.Error()
@@ -352,5 +405,73 @@ func plain(reason string) string {
 func (c tally) log(t *testing.T) {
 	for _, key := range slices.Sorted(maps.Keys(c)) {
 		t.Logf("%7d %s", c[key], key)
+	}
+}
+
+// decideChanged compares verdicts on nodes with other pods than the cluster has, as preemption asks for them.
+func (w *world) decideChanged(g *generator, pod *corev1.Pod) {
+	w.Helper()
+	ctx, state := context.Background(), framework.NewCycleState()
+	snapshot := backend.NewSnapshot(w.bound, w.nodes)
+	w.lister.SharedLister = snapshot
+	if _, status, _ := w.theirs.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() {
+		return
+	}
+	ours := w.state.Snapshot()
+	checks := map[string]scheduler.Prepared{}
+	for _, e := range w.profile.Plugins {
+		prepared, err := e.Plugin.(scheduler.Preparer).Prepare(pod, ours)
+		if err != nil {
+			w.Fatal(err)
+		}
+		checks[e.Plugin.Name()] = prepared
+	}
+	for _, node := range w.nodes {
+		info, err := snapshot.NodeInfos().Get(node.Name)
+		if err != nil {
+			w.Fatal(err)
+		}
+		info = info.Snapshot()
+		state := state.Clone()
+		was := ours.Node(node.Name)
+		var left []*corev1.Pod
+		for _, p := range was.Pods {
+			if g.chance(0.5) {
+				left = append(left, p.Pod)
+				continue
+			}
+			gone, _ := framework.NewPodInfo(p.Pod)
+			if err := info.RemovePod(klog.Background(), p.Pod); err != nil {
+				w.Fatal(err)
+			}
+			if s := w.theirs.RunPreFilterExtensionRemovePod(ctx, state, pod, gone, info); !s.IsSuccess() {
+				w.Fatal(s.AsError())
+			}
+		}
+		for g.chance(0.4) {
+			p := g.social(fmt.Sprintf("nominated-%d", g.Uint32()))
+			left = append(left, p)
+			come, _ := framework.NewPodInfo(p)
+			info.AddPodInfo(come)
+			if s := w.theirs.RunPreFilterExtensionAddPod(ctx, state, pod, come, info); !s.IsSuccess() {
+				w.Fatal(s.AsError())
+			}
+		}
+		var theirs, got verdict
+		if s := w.theirs.RunFilterPlugins(ctx, state, pod, info); !s.IsSuccess() {
+			theirs = verdict{By: s.Plugin(), Reasons: s.Reasons(), Unresolvable: s.Code() == fwk.UnschedulableAndUnresolvable}
+		}
+		is := scheduler.NewNodeInfo(node, left...)
+		for _, e := range w.profile.Plugins {
+			if c := checks[e.Plugin.Name()]; !c.Skip {
+				if r := c.CheckChanged(was, is); r != nil {
+					got = verdict{By: e.Plugin.Name(), Reasons: r.Reasons, Unresolvable: r.Unresolvable}
+					break
+				}
+			}
+		}
+		if diff := cmp.Diff(theirs, got); diff != "" {
+			w.Fatalf("%s on %s with other pods (-upstream +keelson):\n%s", pod.Name, node.Name, diff)
+		}
 	}
 }
