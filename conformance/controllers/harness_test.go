@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/dynamic"
@@ -36,7 +38,8 @@ var (
 	rounds = flag.Int("rounds", 20, "how many histories each controller gets")
 	first  = flag.Int("first", 0, "the first of them")
 	steps  = flag.Int("steps", 30, "how many steps each history has")
-	show   = flag.Bool("show", false, "show what upstream does")
+	show   = flag.Bool("show", false, "show what both leave after each step")
+	trace  = flag.Bool("trace", false, "show what both write, and how that is answered")
 )
 
 // contest is a controller that exists twice.
@@ -53,14 +56,17 @@ type contest struct {
 	// uncounted are the reasons of events that upstream may record more often than it does what they say: when its cache
 	// lags, it deletes again what has gone, and takes that for a success.
 	uncounted []string
-	// unheard are the reasons of events about what a controller's cache shows, which may lag.
-	unheard []string
+	// unheard are the reasons of events about what a controller's cache shows, which may lag; doubtful tells of others.
+	unheard  []string
+	doubtful func(w *world, e *corev1.Event) bool
 	// arbitrary matches what upstream chooses by chance, after a group that stays.
 	arbitrary *regexp.Regexp
 	// pauses are how long it is quiet between two steps: seconds.
 	pauses []int
 	// alike, if set, takes away from an object in which the two differ on purpose.
 	alike func(obj map[string]any)
+	// settle, if set, is called a second before states are compared.
+	settle func(w *world)
 	// serve, if set, answers requests that the API server knows nothing of.
 	serve func(w *world, r *http.Request) (*http.Response, bool)
 }
@@ -79,6 +85,8 @@ type world struct {
 	serial  int      // for names
 	notes   map[string]int
 	data    sync.Map // what serve answers with
+	// failures are when pods failed on a node, if contest.nodes is set.
+	failures map[string]string
 }
 
 // moment is the state after a step.
@@ -103,6 +111,9 @@ func (w *world) do(what string, err error) {
 		said += ": " + err.Error()
 	}
 	w.log = append(w.log, w.plain(said))
+	if *trace {
+		w.Log(said)
+	}
 	synctest.Wait()
 }
 
@@ -162,10 +173,18 @@ func (c wire) RoundTrip(r *http.Request) (*http.Response, error) {
 			return answer, nil
 		}
 	}
-	if answer, err := c.w.faults.answer(r); answer != nil || err != nil {
-		return answer, err
+	answer, err := c.w.faults.answer(r)
+	if answer == nil && err == nil {
+		answer, err = c.RoundTripper.RoundTrip(r)
 	}
-	return c.RoundTripper.RoundTrip(r)
+	if *trace && r.Method != http.MethodGet && path.Base(r.URL.Path) != "events" {
+		status := fmt.Sprint(err)
+		if err == nil {
+			status = answer.Status
+		}
+		c.w.Logf("%v   %s %s: %s", time.Since(c.w.began), r.Method, r.URL.Path, status)
+	}
+	return answer, err
 }
 
 // config returns the configuration of a controller.
@@ -244,7 +263,7 @@ func (c *contest) play(t *testing.T, round int, upstream bool) (all []moment) {
 			t.Fatal(err)
 		}
 		w := &world{
-			T: t, contest: c, cluster: server, began: time.Now().Truncate(time.Second), notes: map[string]int{},
+			T: t, contest: c, cluster: server, began: time.Now().Truncate(time.Second), notes: map[string]int{}, failures: map[string]string{},
 			Rand: rand.New(rand.NewPCG(*seed, uint64(round))),
 		}
 		w.api, err = kubernetes.NewForConfig(server.Config())
@@ -270,6 +289,10 @@ func (c *contest) play(t *testing.T, round int, upstream bool) (all []moment) {
 				time.Sleep(time.Duration(pick(w, 310, 1370)) * time.Millisecond)
 			}
 			w.rest(pick(w, c.pauses...))
+			if c.settle != nil {
+				c.settle(w)
+				w.rest(1)
+			}
 			all = append(all, moment{w.log, w.state()})
 			w.log = nil
 		}
@@ -288,10 +311,13 @@ func (c *contest) run(t *testing.T) {
 	for round := *first; round < *first+*rounds; round++ {
 		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
 			ours := c.play(t, round, false)
+			if *trace {
+				t.Log("and now upstream")
+			}
 			theirs := c.play(t, round, true)
 			if *show {
-				for _, m := range theirs {
-					t.Logf("%s\n%s", strings.Join(m.log, "\n"), m)
+				for i, m := range theirs {
+					t.Logf("%s\nupstream leaves\n%s\nhere is left\n%s", strings.Join(m.log, "\n"), m, ours[min(i, len(ours)-1)])
 				}
 			}
 			for i := range theirs {

@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -36,7 +38,9 @@ func (w *world) pods(which func(*corev1.Pod) bool) []*corev1.Pod {
 	}
 	slices.SortFunc(found, func(a, b *corev1.Pod) int {
 		x, y := looks[a.UID], looks[b.UID]
-		return cmp.Or(strings.Compare(x.text, y.text), slices.Compare(x.times, y.times), strings.Compare(nodes[nodeOf(a)], nodes[nodeOf(b)]), strings.Compare(a.Name, b.Name))
+		return cmp.Or(strings.Compare(x.text, y.text), slices.Compare(x.times, y.times), strings.Compare(nodes[nodeOf(a)], nodes[nodeOf(b)]),
+			strings.Compare(nodeOf(a), nodeOf(b)), // the same for all pods of nodes that look the same
+			strings.Compare(a.Name, b.Name))
 	})
 	return found
 }
@@ -78,7 +82,7 @@ func (w *world) nodeLooks() map[string]string {
 	for i := range nodes.Items {
 		name := nodes.Items[i].Name
 		slices.Sort(on[name])
-		all[name] = strings.Join(append([]string{w.looks(&nodes.Items[i]).text}, on[name]...), "\n")
+		all[name] = strings.Join(append([]string{w.looks(&nodes.Items[i]).text, w.failures[name]}, on[name]...), "\n")
 	}
 	return all
 }
@@ -263,9 +267,15 @@ func (w *world) ends() {
 func (w *world) end(pod *corev1.Pod, how exit) {
 	w.Helper()
 	code, disrupted := how.code, how.disrupted
+	if w.notes["alike"] > 0 {
+		code = 0 // a node on which pods have failed is not like others
+	}
 	phase, reason := corev1.PodSucceeded, "Completed"
 	if code != 0 {
 		phase, reason = corev1.PodFailed, "Error"
+	}
+	if w.contest.nodes && code != 0 { // the longer it waits that deletes them
+		w.failures[nodeOf(pod)] += fmt.Sprint("failed after ", time.Since(w.began), "\n")
 	}
 	w.status(fmt.Sprintf("exit with %d (disrupted: %v)", code, disrupted), pod, func(s *corev1.PodStatus) {
 		now := metav1.Now()
@@ -298,6 +308,20 @@ func (w *world) deletePod() {
 	if all := w.in(pending, bound, running, ready, ended); len(all) > 0 {
 		pod := pick(w, all...)
 		w.do("delete "+pod.Name, w.api.CoreV1().Pods(namespace).Delete(w.Context(), pod.Name, metav1.DeleteOptions{}))
+	}
+}
+
+// nudge changes an annotation of all objects of a kind, so that their controller looks at them.
+func (w *world) nudge(kind schema.GroupVersionResource) {
+	w.Helper()
+	list, err := w.objects.Resource(kind).Namespace(namespace).List(w.Context(), metav1.ListOptions{})
+	w.must(err)
+	for _, obj := range list.Items {
+		w.notes["nudges"]++
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{"nudge":"%d"}}}`, w.notes["nudges"])
+		_, err := w.objects.Resource(kind).Namespace(namespace).Patch(w.Context(), obj.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		w.must(err)
+		synctest.Wait()
 	}
 }
 
@@ -358,6 +382,9 @@ func (w *world) trouble(resource string) {
 	w.Helper()
 	w.faults.set(refusing(http.MethodPost, resource, metav1.Status{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: "trouble"}))
 	w.do("creating "+resource+" fails", nil)
+	if w.contest.settle != nil {
+		w.contest.settle(w) // else whether one waiting to try again does so in time is left to chance
+	}
 	time.Sleep(time.Duration(1+w.IntN(5)) * time.Second)
 	w.faults.set(nil)
 	w.do("creating "+resource+" works", nil)

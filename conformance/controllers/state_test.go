@@ -78,7 +78,7 @@ func (w *world) state() []object {
 		if strings.Contains(e.Message, "the object has been modified") {
 			continue // whether a cache lags is left to chance
 		}
-		if slices.Contains(w.contest.unheard, e.Reason) {
+		if slices.Contains(w.contest.unheard, e.Reason) || w.contest.doubtful != nil && w.contest.doubtful(w, &e) {
 			continue
 		}
 		if strings.HasPrefix(e.Message, "(combined from similar events)") {
