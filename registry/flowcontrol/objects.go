@@ -92,7 +92,6 @@ func FlowSchemas() (mandatory, suggested []*flowcontrolv1.FlowSchema) {
 	}
 }
 
-//nolint:revive // a row of a table
 func flow(name, level string, precedence int32, method flowcontrolv1.FlowDistinguisherMethodType, rules flowcontrolv1.PolicyRulesWithSubjects) flowSchema {
 	s := &flowcontrolv1.FlowSchema{ObjectMeta: kept(name), Spec: flowcontrolv1.FlowSchemaSpec{
 		PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: level},

@@ -86,7 +86,7 @@ func TestCurrent(t *testing.T) {
 		if diff := cmp.Diff(want, b.Current().Violated(pods("a", "b"))); diff != "" {
 			t.Error(diff)
 		}
-		if b.Current() != b.Current() {
+		if first := b.Current(); first != b.Current() {
 			t.Error("the set is made again")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,14 +31,20 @@ func kindOf[T registry.Object](r *registry.Registry, plural string, revise func(
 	return &kind[T]{res, live, revise}, nil
 }
 
-// ensure creates or revises objects. It stops at the first failure.
+// ensure creates or revises objects, all at once: a server becomes ready after they are there, and a durable store syncs
+// what is written at the same time together.
 func (k *kind[T]) ensure(ctx context.Context, all []T, mandatory bool) error {
-	for _, want := range all {
-		if err := k.ensureOne(ctx, want, mandatory); err != nil {
-			return fmt.Errorf("%s %s: %w", k.Singular, want.GetName(), err)
-		}
+	errs := make([]error, len(all))
+	var group sync.WaitGroup
+	for i, want := range all {
+		group.Go(func() {
+			if err := k.ensureOne(ctx, want, mandatory); err != nil {
+				errs[i] = fmt.Errorf("%s %s: %w", k.Singular, want.GetName(), err)
+			}
+		})
 	}
-	return nil
+	group.Wait()
+	return errors.Join(errs...)
 }
 
 func (k *kind[T]) ensureOne(ctx context.Context, want T, mandatory bool) error {
