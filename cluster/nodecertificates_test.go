@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,9 +50,10 @@ func TestNodeCertificates(t *testing.T) {
 		short.Life = 10 * time.Hour
 		client, err := certificates.Open(file, own, short)
 		w.check(err)
-		addresses := []netip.Addr{netip.MustParseAddr("10.0.0.1")}
+		var addresses atomic.Pointer[[]netip.Addr]
+		addresses.Store(&[]netip.Addr{netip.MustParseAddr("10.0.0.1")})
 		server, err := certificates.Open(filepath.Join(dir, "server.pem"), own, certificates.ForServer("n", func() ([]string, []netip.Addr) {
-			return []string{"n"}, addresses
+			return []string{"n"}, *addresses.Load()
 		}))
 		w.check(err)
 		ctx, stop := context.WithCancel(w.ctx)
@@ -74,7 +76,7 @@ func TestNodeCertificates(t *testing.T) {
 		if leaf := w.leaf(server); leaf.VerifyHostname("10.0.0.1") != nil || leaf.VerifyHostname("n") != nil {
 			t.Errorf("the server's certificate is for %v %v", leaf.DNSNames, leaf.IPAddresses)
 		}
-		addresses = append(addresses, netip.MustParseAddr("fd00::1"))
+		addresses.Store(&[]netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")})
 		time.Sleep(2 * time.Minute)
 		w.approveServing()
 		if leaf := w.leaf(server); leaf.VerifyHostname("fd00::1") != nil {

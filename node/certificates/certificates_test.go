@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,8 +35,10 @@ type request = certificatesv1.CertificateSigningRequest
 
 // authority is an API server with a signer, which decides about each request as answer says.
 type authority struct {
-	t      *testing.T
-	key    *ecdsa.PrivateKey
+	t   *testing.T
+	key *ecdsa.PrivateKey
+
+	mu     sync.Mutex
 	answer func(r *request)
 	down   error // of creates
 	lost   error // of reads
@@ -53,6 +56,8 @@ func newAuthority(t *testing.T) *authority {
 }
 
 func (a *authority) Create(_ context.Context, at client.Target, obj runtime.Object, _ metav1.CreateOptions) (runtime.Object, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.down != nil {
 		return nil, a.down
 	}
@@ -66,6 +71,8 @@ func (a *authority) Create(_ context.Context, at client.Target, obj runtime.Obje
 }
 
 func (a *authority) Get(_ context.Context, at client.Target) (runtime.Object, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.lost != nil {
 		return nil, a.lost
 	}
@@ -76,6 +83,20 @@ func (a *authority) Get(_ context.Context, at client.Target) (runtime.Object, er
 		}
 	}
 	return nil, apierrors.NewNotFound(at.Resource.GroupResource(), at.Name)
+}
+
+// set changes what the server does.
+func (a *authority) set(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
+}
+
+// requests returns what was asked for.
+func (a *authority) requests() []*request {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.asked)
 }
 
 // content returns what a request asks for.
@@ -159,13 +180,13 @@ func TestReplaced(t *testing.T) {
 		if slices.Max(lives)-slices.Min(lives) < 5*time.Hour {
 			t.Errorf("all are replaced after the same time: %v", lives)
 		}
-		r := a.asked[0]
+		r := a.requests()[0]
 		asked := a.content(r)
 		if r.Spec.SignerName != "kubernetes.io/kube-apiserver-client-kubelet" || !slices.Equal(r.Spec.Usages, []certificatesv1.KeyUsage{"digital signature", "client auth"}) ||
 			*r.Spec.ExpirationSeconds != 720000 || asked.Subject.CommonName != "system:node:n1" || !slices.Equal(asked.Subject.Organization, []string{"system:nodes"}) {
 			t.Errorf("asked for %+v, %+v", r.Spec, asked.Subject)
 		}
-		if bytes.Equal(a.asked[0].Spec.Request, a.asked[1].Spec.Request) {
+		if bytes.Equal(r.Spec.Request, a.requests()[1].Spec.Request) {
 			t.Error("the key is kept")
 		}
 		if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
@@ -181,14 +202,32 @@ func TestReplaced(t *testing.T) {
 	})
 }
 
+// text is a log.
+type text struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (t *text) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.Write(p)
+}
+
+func (t *text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.String()
+}
+
 // TestTroubles: what fails is tried again, more and more slowly, and the certificate in use stays until it ends.
 func TestTroubles(t *testing.T) {
-	var log bytes.Buffer
+	var log text
 	o := certificates.ForClient("n1")
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	run(t, o, func(t *testing.T, a *authority, c *certificates.Certificate, _ string) {
 		synctest.Wait()
-		a.down = errors.New("no server")
+		a.set(func() { a.down = errors.New("no server") })
 		time.Sleep(99 * time.Hour)
 		if serial(t, c) != 1 || !strings.Contains(log.String(), "no server") {
 			t.Error(log.String())
@@ -202,7 +241,7 @@ func TestTroubles(t *testing.T) {
 		if _, err := c.Current(); !errors.Is(err, certificates.ErrNone) {
 			t.Errorf("after its end: %v", err)
 		}
-		a.down = nil
+		a.set(func() { a.down = nil })
 		time.Sleep(3 * time.Minute)
 		serial(t, c)
 	})
@@ -248,12 +287,17 @@ func TestRefused(t *testing.T) {
 
 // TestServer: the certificate of a node's server follows its names and addresses, and waits until these are known.
 func TestServer(t *testing.T) {
+	var mu sync.Mutex
 	var hosts []string
 	var addresses []netip.Addr
-	o := certificates.ForServer("n1", func() ([]string, []netip.Addr) { return hosts, addresses })
+	o := certificates.ForServer("n1", func() ([]string, []netip.Addr) {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(hosts), slices.Clone(addresses)
+	})
 	run(t, o, func(t *testing.T, a *authority, c *certificates.Certificate, _ string) {
 		time.Sleep(time.Hour)
-		if len(a.asked) > 0 {
+		if len(a.requests()) > 0 {
 			t.Error("it asks for a certificate of nothing")
 		}
 		if err := c.Renew(t.Context()); err == nil {
@@ -266,7 +310,9 @@ func TestServer(t *testing.T) {
 			func() { addresses = append(addresses, netip.MustParseAddr("fd00::1")) },
 			func() { hosts = []string{"n1"} },
 		} {
+			mu.Lock()
 			change()
+			mu.Unlock()
 			time.Sleep(2 * time.Minute)
 			now, err := c.Current()
 			if err != nil {
@@ -282,17 +328,19 @@ func TestServer(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if len(a.asked) != i+1 || len(now.Leaf.DNSNames) != len(hosts) || len(now.Leaf.IPAddresses) != len(addresses) {
-				t.Errorf("%d requests; it is for %v %v", len(a.asked), now.Leaf.DNSNames, now.Leaf.IPAddresses)
+			if len(a.requests()) != i+1 || len(now.Leaf.DNSNames) != len(hosts) || len(now.Leaf.IPAddresses) != len(addresses) {
+				t.Errorf("%d requests; it is for %v %v", len(a.requests()), now.Leaf.DNSNames, now.Leaf.IPAddresses)
 			}
+			mu.Lock()
 			slices.Reverse(hosts)
 			slices.Reverse(addresses)
+			mu.Unlock()
 			time.Sleep(time.Hour)
-			if len(a.asked) != i+1 {
+			if len(a.requests()) != i+1 {
 				t.Error("the order counts")
 			}
 		}
-		if s := a.asked[0].Spec; s.SignerName != "kubernetes.io/kubelet-serving" || !slices.Equal(s.Usages, []certificatesv1.KeyUsage{"digital signature", "server auth"}) || s.ExpirationSeconds != nil {
+		if s := a.requests()[0].Spec; s.SignerName != "kubernetes.io/kubelet-serving" || !slices.Equal(s.Usages, []certificatesv1.KeyUsage{"digital signature", "server auth"}) || s.ExpirationSeconds != nil {
 			t.Errorf("asked for %+v", s)
 		}
 	})
