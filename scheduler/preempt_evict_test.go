@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -207,19 +208,19 @@ func TestPreemptionFails(t *testing.T) {
 	run(t, scheduler.Options{Logger: log.logger()}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
 		s.pods.Put(on(pod("low", "3", ""), "a"))
 		synctest.Wait()
-		refused := 0
+		var refused atomic.Int32
 		s.failing(func(_ context.Context, name string) error {
-			if name == "low" && refused < 3 {
-				refused++
+			if name == "low" && refused.Load() < 3 {
+				refused.Add(1)
 				return apierrors.NewForbidden(corev1.Resource("pods"), name, errors.New("no"))
 			}
 			return nil
 		})
 		s.pods.Put(important(pod("vip", "3", ""), 10))
 		after(time.Second)
-		same(t, 1, refused)
+		same(t, 1, refused.Load())
 		after(time.Minute)
-		same(t, 3, refused)
+		same(t, 3, refused.Load())
 		same(t, map[string]string{"vip": "a"}, s.where())
 	}, node("a", "4", "8Gi"))
 	if !strings.Contains(log.String(), `preempting pod default/low: pods \"low\" is forbidden`) {
