@@ -9,17 +9,16 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-dev/keelson/admission"
+	refusal "github.com/keelson-dev/keelson/admission/status"
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/registry/status"
 )
 
 // statusOf is what a client is told of an error: of what the registry says, and of what plugins refuse.
-func statusOf(err error) *metav1.Status { return status.Of(err, admissionStatus) }
+func statusOf(err error) *metav1.Status { return status.Of(err, refusal.Of) }
 
 // forbidden is the answer to a request that no authorizer allows.
 func forbidden(a authz.Attributes, reason string) error {
@@ -75,34 +74,6 @@ func notAcceptable(accepted []string) error {
 func unsupportedMedia(accepted []string) error {
 	return failure(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
 		"the body of the request was in an unknown format - accepted media types include: %s", strings.Join(accepted, ", "))
-}
-
-// admissionStatus is what a plugin's refusal tells the client, or nil if err is none.
-func admissionStatus(err error) *metav1.Status {
-	var e *admission.Error
-	if !errors.As(err, &e) {
-		return nil
-	}
-	detail := errors.New(e.Message)
-	var s *apierrors.StatusError
-	switch {
-	case errors.Is(e.Err, admission.ErrForbidden):
-		s = apierrors.NewForbidden(e.Resource, e.Name, detail)
-		s.ErrStatus.Details.Causes = e.Causes
-	case errors.Is(e.Err, admission.ErrNotFound):
-		s = apierrors.NewNotFound(e.Resource, e.Name)
-	case errors.Is(e.Err, admission.ErrInvalid):
-		s = apierrors.NewInvalid(e.Kind, e.Name, e.Fields)
-	case errors.Is(e.Err, admission.ErrBadRequest):
-		s = apierrors.NewBadRequest(e.Message)
-	default:
-		s = apierrors.NewInternalError(detail)
-	}
-	s.ErrStatus.Message = e.Error()
-	if e.Code != 0 {
-		s.ErrStatus.Code = int32(e.Code)
-	}
-	return &s.ErrStatus
 }
 
 // errTimeout is the answer to a request that timed out.

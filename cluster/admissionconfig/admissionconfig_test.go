@@ -59,16 +59,10 @@ const all = header + `plugins:
     limits: [{type: Namespace, qps: 1, burst: 1}]
 `
 
-// TestConfigured: each plugin does in a cluster what the file says.
-func TestConfigured(t *testing.T) {
-	config, err := admissionconfig.Open(write(t, "admission.yaml", all, "selectors.yaml", "podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: pool=blue\n  default: pool=blue\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	more := slices.DeleteFunc(admissionconfig.Optional(), func(s cluster.AdmissionStage) bool {
-		return !slices.Contains(admissionconfig.Names(), s.Name) || s.Name == "ImagePolicyWebhook"
-	})
-	c, err := cluster.Start(t.Context(), cluster.Options{Disable: []string{"scheduler"}, Admission: config.Apply(append(cluster.DefaultAdmission(), more...))})
+// start starts a cluster with these stages.
+func start(t *testing.T, stages []cluster.AdmissionStage) kubernetes.Interface {
+	t.Helper()
+	c, err := cluster.Start(t.Context(), cluster.Options{Disable: []string{"scheduler"}, Admission: stages})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +75,19 @@ func TestConfigured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return api
+}
+
+// TestConfigured: each plugin does in a cluster what the file says.
+func TestConfigured(t *testing.T) {
+	config, err := admissionconfig.Open(write(t, "admission.yaml", all, "selectors.yaml", "podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: pool=blue\n  default: pool=blue\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := slices.DeleteFunc(admissionconfig.Optional(), func(s cluster.AdmissionStage) bool {
+		return !slices.Contains(admissionconfig.Names(), s.Name) || s.Name == "ImagePolicyWebhook"
+	})
+	api := start(t, config.Apply(append(cluster.DefaultAdmission(), more...)))
 	pod := func(name string, change func(*corev1.Pod)) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "web"}}}}
 		change(p)
@@ -161,19 +168,7 @@ func TestImagePolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := cluster.Start(t.Context(), cluster.Options{Disable: []string{"scheduler"}, Admission: config.Apply(append(cluster.DefaultAdmission(), stage(t, "ImagePolicyWebhook")))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	api, err := kubernetes.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := start(t, config.Apply(append(cluster.DefaultAdmission(), stage(t, "ImagePolicyWebhook"))))
 	for image, want := range map[string]string{"web": "", "db": `pods "db" is forbidden: image policy webhook backend denied one or more images: too old`} {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: image}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: image}}}}
 		if _, err := api.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}); (err == nil) != (want == "") || err != nil && err.Error() != want {

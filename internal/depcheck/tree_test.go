@@ -33,7 +33,7 @@ func siblings() map[string][]string {
 		"admission/policy/cel":           {"authn", "authz", "authz/selector", "internal/jsonpatch"},
 		"admission/webhook":              {"authn", "internal/jsonpatch"},
 		"admission/webhook/cel":          {"authn", "authz", "authz/selector", "internal/jsonpatch"},
-		"apiserver": {"admission", "authn", "authz", "informer", "registry",
+		"apiserver": {"admission", "admission/status", "authn", "authz", "informer", "registry",
 			"authz/selector",                      // selectors in requests to authorizers: part of the contract
 			"registry/codec",                      // the encodings in which the registry stores and returns objects
 			"registry/request", "registry/status", // the meaning of requests, and the answers to clients
@@ -146,7 +146,8 @@ func behind() map[string][]string {
 		"admission/policy/cel":                           {"admission", "admission/internal/expressions", "admission/internal/matching", "admission/policy", "authn", "authz", "authz/selector", "internal/jsonpatch"},
 		"admission/webhook":                              {"admission", "admission/internal/matching", "authn", "internal/jsonpatch"},
 		"admission/webhook/cel":                          {"admission", "admission/internal/expressions", "admission/internal/matching", "admission/webhook", "authn", "authz", "authz/selector", "internal/jsonpatch"},
-		"admission/webhook/handler":                      {"admission", "admission/internal/matching", "admission/webhook", "authn", "internal/jsonpatch"},
+		"admission/status":                               {"admission", "authn"},
+		"admission/webhook/handler":                      {"admission", "admission/internal/matching", "admission/status", "admission/webhook", "authn", "internal/jsonpatch"},
 		"admission/webhook/inprocess":                    {"admission", "admission/internal/matching", "admission/webhook", "admission/webhook/internal/post", "authn", "internal/jsonpatch"},
 		"admission/webhook/internal/post":                {},
 		"admission/webhook/remote":                       {"admission", "admission/internal/matching", "admission/webhook", "admission/webhook/internal/post", "authn", "internal/jsonpatch"},

@@ -32,5 +32,5 @@ func Example() {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(review)))
 	fmt.Println(w.Body)
-	// Output: {"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"1","allowed":false,"status":{"metadata":{},"status":"Failure","message":"configmaps \"test-1\" is forbidden: no tests here","reason":"Forbidden","code":403}}}
+	// Output: {"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"1","allowed":false,"status":{"metadata":{},"status":"Failure","message":"configmaps \"test-1\" is forbidden: no tests here","reason":"Forbidden","details":{"name":"test-1","kind":"configmaps"},"code":403}}}
 }

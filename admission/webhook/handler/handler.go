@@ -18,6 +18,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/keelson-dev/keelson/admission"
+	"github.com/keelson-dev/keelson/admission/status"
 	"github.com/keelson-dev/keelson/admission/webhook"
 	"github.com/keelson-dev/keelson/authn"
 )
@@ -79,7 +80,7 @@ func (h *Handler) Review(ctx context.Context, in *admissionv1.AdmissionRequest) 
 		err = h.run(ctx, r)
 	}
 	if err != nil {
-		out.Allowed, out.Result = false, status(err)
+		out.Allowed, out.Result = false, refusal(err)
 	}
 	if out.Patch != nil {
 		out.PatchType = new(admissionv1.PatchTypeJSONPatch)
@@ -108,8 +109,11 @@ func (h *Handler) mutate(ctx context.Context, r *admission.Request) ([]byte, err
 		return nil, nil
 	}
 	patch, err := jsonpatch.CreatePatch(before, after)
-	if err != nil || len(patch) == 0 {
-		return nil, err
+	if err != nil {
+		return nil, admission.Internal(err)
+	}
+	if len(patch) == 0 {
+		return nil, nil
 	}
 	return json.Marshal(patch)
 }
@@ -177,37 +181,10 @@ func known(review *admissionv1.AdmissionReview) error {
 	return nil
 }
 
-// status is what clients see of a plugin's refusal.
-func status(err error) *metav1.Status {
-	out := &metav1.Status{Status: metav1.StatusFailure, Message: err.Error(), Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}
-	e := (*admission.Error)(nil)
-	if !errors.As(err, &e) {
-		return out
+// refusal is what clients see of a plugin's refusal.
+func refusal(err error) *metav1.Status {
+	if s := status.Of(err); s != nil {
+		return s
 	}
-	switch {
-	case errors.Is(e.Err, admission.ErrNotFound):
-		out.Code, out.Reason = http.StatusNotFound, metav1.StatusReasonNotFound
-	case errors.Is(e.Err, admission.ErrBadRequest):
-		out.Code, out.Reason = http.StatusBadRequest, metav1.StatusReasonBadRequest
-	case errors.Is(e.Err, admission.ErrInvalid):
-		out.Code, out.Reason = http.StatusUnprocessableEntity, metav1.StatusReasonInvalid
-	case errors.Is(e.Err, admission.ErrInternal):
-		out.Code, out.Reason = http.StatusInternalServerError, metav1.StatusReasonInternalError
-	}
-	if e.Code != 0 {
-		out.Code = int32(e.Code)
-	}
-	if causes := causes(e); len(causes) > 0 {
-		out.Details = &metav1.StatusDetails{Causes: causes}
-	}
-	return out
-}
-
-// causes are those of a refusal, or one for each of its invalid fields.
-func causes(e *admission.Error) []metav1.StatusCause {
-	out := e.Causes
-	for _, f := range e.Fields {
-		out = append(out[:len(out):len(out)], metav1.StatusCause{Type: metav1.CauseType(f.Type), Message: f.ErrorBody(), Field: f.Field})
-	}
-	return out
+	return &metav1.Status{Status: metav1.StatusFailure, Message: err.Error(), Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}
 }

@@ -274,17 +274,20 @@ func TestRefusals(t *testing.T) {
 		want metav1.Status
 	}{
 		{errors.New("no"), metav1.Status{Code: 403, Reason: "Forbidden", Message: "no"}},
-		{admission.Forbidden(r, "no"), metav1.Status{Code: 403, Reason: "Forbidden", Message: `pods "a" is forbidden: no`}},
-		{coded, metav1.Status{Code: 429, Reason: "Forbidden", Message: `pods "a" is forbidden: slow down`}},
-		{caused, metav1.Status{Code: 403, Reason: "Forbidden", Message: `pods "a" is forbidden: no`, Details: &metav1.StatusDetails{Causes: caused.Causes}}},
-		{admission.NotFound(schema.GroupResource{Resource: "things"}, "x"), metav1.Status{Code: 404, Reason: "NotFound", Message: `things "x" not found`}},
+		{admission.Forbidden(r, "no"), metav1.Status{Code: 403, Reason: "Forbidden", Message: `pods "a" is forbidden: no`, Details: &metav1.StatusDetails{Name: "a", Kind: "pods"}}},
+		{coded, metav1.Status{Code: 429, Reason: "Forbidden", Message: `pods "a" is forbidden: slow down`, Details: &metav1.StatusDetails{Name: "a", Kind: "pods"}}},
+		{caused, metav1.Status{Code: 403, Reason: "Forbidden", Message: `pods "a" is forbidden: no`, Details: &metav1.StatusDetails{Name: "a", Kind: "pods", Causes: caused.Causes}}},
+		{
+			admission.NotFound(schema.GroupResource{Resource: "things"}, "x"),
+			metav1.Status{Code: 404, Reason: "NotFound", Message: `things "x" not found`, Details: &metav1.StatusDetails{Name: "x", Kind: "things"}},
+		},
 		{admission.BadRequest("why"), metav1.Status{Code: 400, Reason: "BadRequest", Message: "why"}},
-		{admission.Internal(errors.New("broken")), metav1.Status{Code: 500, Reason: "InternalError", Message: "Internal error occurred: broken"}},
+		{admission.Internal(errors.New("broken")), metav1.Status{Code: 500, Reason: "InternalError", Message: "Internal error occurred: broken", Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: "broken"}}}}},
 		{
 			admission.Invalid(r, field.ErrorList{field.Required(field.NewPath("spec"), "")}),
 			metav1.Status{
 				Code: 422, Reason: "Invalid", Message: `Pod "a" is invalid: spec: Required value`,
-				Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: "FieldValueRequired", Message: "Required value", Field: "spec"}}},
+				Details: &metav1.StatusDetails{Name: "a", Kind: "Pod", Causes: []metav1.StatusCause{{Type: "FieldValueRequired", Message: "Required value", Field: "spec"}}},
 			},
 		},
 	} {
