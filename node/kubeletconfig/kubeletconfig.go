@@ -270,11 +270,14 @@ func (r *reader) upkeep() {
 		hard = eviction.Default().Hard
 		maps.Copy(hard, f.EvictionHard)
 	}
-	var err error
-	u.Thresholds, err = eviction.Parse(eviction.Config{
-		Hard: hard, Soft: f.EvictionSoft, SoftGracePeriod: f.EvictionSoftGracePeriod, MinimumReclaim: f.EvictionMinimumReclaim,
-	})
+	_, err := eviction.Parse(eviction.Config{Hard: hard})
 	r.wrong("evictionHard", err)
+	if err == nil {
+		u.Thresholds, err = eviction.Parse(eviction.Config{
+			Hard: hard, Soft: f.EvictionSoft, SoftGracePeriod: f.EvictionSoftGracePeriod, MinimumReclaim: f.EvictionMinimumReclaim,
+		})
+		r.wrong("evictionSoft", err)
+	}
 	u.Transition, u.MaxGrace = r.duration("evictionPressureTransitionPeriod", f.EvictionPressureTransitionPeriod), f.EvictionMaxPodGracePeriod
 	images := garbage.ImagePolicy{High: 85, Low: 80, MinAge: 2 * time.Minute, MaxAge: r.duration("imageMaximumGCAge", f.ImageMaximumGCAge)} // upstream's defaults
 	if age := r.duration("imageMinimumGCAge", f.ImageMinimumGCAge); age != 0 {

@@ -186,6 +186,7 @@ func TestMistakes(t *testing.T) {
 		"authorization: {webhook: {cacheAuthorizedTTL: 1m}}":   "authorization.webhook.cacheAuthorizedTTL: is not supported",
 		"authorization: {webhook: {cacheUnauthorizedTTL: 1m}}": "authorization.webhook.cacheUnauthorizedTTL: is not supported",
 		"evictionHard: {memory: 1Gi}":                          "evictionHard: ",
+		"evictionSoft: {memory.available: 1Gi}":                "evictionSoft: ",
 		"imageGCHighThresholdPercent: 70":                      "imageGCHighThresholdPercent: imageGCHighThresholdPercent must be above imageGCLowThresholdPercent",
 		"imageGCHighThresholdPercent: 101":                     "imageGCHighThresholdPercent: ",
 		"imageGCLowThresholdPercent: -1":                       "imageGCLowThresholdPercent: ",

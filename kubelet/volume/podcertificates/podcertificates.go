@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,7 +24,7 @@ var (
 	// ErrPending means that no certificate has been issued yet.
 	ErrPending = errors.New("credential bundle is not issued yet")
 	// ErrRefused means that the signer has denied the request, or failed it.
-	ErrRefused = errors.New("PodCertificateRequest was permanently")
+	ErrRefused = errors.New("the signer has refused the request")
 )
 
 const (
@@ -73,8 +74,18 @@ type record struct {
 	mu      sync.Mutex
 	use     *issued  // nil before the first
 	asked   *pending // nil while no request is on its way
-	refused error    // final
+	refused *refusal // final
 }
+
+// refusal is the condition by which a request has ended without a certificate.
+type refusal struct{ metav1.Condition }
+
+// Error returns upstream's words.
+func (r *refusal) Error() string {
+	return fmt.Sprintf("PodCertificateRequest was permanently %s: reason=%q message=%q", strings.ToLower(r.Type), r.Reason, r.Message)
+}
+
+func (r *refusal) Unwrap() error { return ErrRefused }
 
 // issued is a certificate with its key.
 type issued struct {
@@ -233,14 +244,15 @@ func (c *Certificates) step(ctx context.Context, rec *record, r Request) error {
 		return fmt.Errorf("while getting PodCertificateRequest %q: %w", r.Pod.Namespace+"/"+rec.asked.name, err)
 	}
 	rec.judge(request, jitter(r))
-	if rec.refused != nil {
-		condition := refusal(request)
-		verb := "was denied"
-		if condition.Type == certificatesv1.PodCertificateRequestConditionTypeFailed {
-			verb = "failed"
-		}
-		c.warn(r.Pod, condition.Type, fmt.Sprintf("PodCertificateRequest %s/%s %s, reason=%q, message=%q", request.Namespace, request.Name, verb, condition.Reason, condition.Message))
+	if rec.refused == nil {
+		return nil
 	}
+	verb := "was denied"
+	if rec.refused.Type == certificatesv1.PodCertificateRequestConditionTypeFailed {
+		verb = "failed"
+	}
+	c.warn(r.Pod, rec.refused.Type, fmt.Sprintf("PodCertificateRequest %s/%s %s, reason=%q, message=%q",
+		request.Namespace, request.Name, verb, rec.refused.Reason, rec.refused.Message))
 	return rec.refused
 }
 
@@ -248,10 +260,8 @@ func (c *Certificates) step(ctx context.Context, rec *record, r Request) error {
 func (rec *record) judge(request *certificatesv1.PodCertificateRequest, delay time.Duration) {
 	for _, condition := range request.Status.Conditions {
 		switch condition.Type {
-		case certificatesv1.PodCertificateRequestConditionTypeDenied:
-			rec.refused = fmt.Errorf("%w denied: reason=%q message=%q", ErrRefused, condition.Reason, condition.Message)
-		case certificatesv1.PodCertificateRequestConditionTypeFailed:
-			rec.refused = fmt.Errorf("%w failed: reason=%q message=%q", ErrRefused, condition.Reason, condition.Message)
+		case certificatesv1.PodCertificateRequestConditionTypeDenied, certificatesv1.PodCertificateRequestConditionTypeFailed:
+			rec.refused = &refusal{condition}
 		case certificatesv1.PodCertificateRequestConditionTypeIssued:
 			rec.use = &issued{key: rec.asked.key, chain: clean(request.Status.CertificateChain)}
 			if at := request.Status.BeginRefreshAt; at != nil {
@@ -266,16 +276,6 @@ func (rec *record) judge(request *certificatesv1.PodCertificateRequest, delay ti
 		rec.asked = nil
 		return
 	}
-}
-
-// refusal returns the condition that makes a request's refusal final.
-func refusal(request *certificatesv1.PodCertificateRequest) metav1.Condition {
-	for _, condition := range request.Status.Conditions {
-		if condition.Type == certificatesv1.PodCertificateRequestConditionTypeDenied || condition.Type == certificatesv1.PodCertificateRequestConditionTypeFailed {
-			return condition
-		}
-	}
-	return metav1.Condition{}
 }
 
 // jitter is how long after the time that its signer names a certificate is replaced: always the same for one place.
