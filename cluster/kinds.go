@@ -35,8 +35,9 @@ import (
 func (c *Cluster) builtin() []registry.Kind {
 	var kinds []registry.Kind
 	kinds = append(kinds, core.Kinds(core.Options{
-		Tokens:   core.Tokens{Issuer: c.tokens.issuer, Audiences: []string{c.tokens.url}, Annotate: audit.Annotate},
-		Services: core.Services{Networks: c.options.Services.networks(), NodePorts: c.services.ports},
+		Tokens:     core.Tokens{Issuer: c.tokens.issuer, Audiences: []string{c.tokens.url}, Annotate: audit.Annotate},
+		Components: c.componentsToCheck(),
+		Services:   core.Services{Networks: c.options.Services.networks(), NodePorts: c.services.ports},
 	})...)
 	authorizer := authz.Func(func(ctx context.Context, a authz.Attributes) (authz.Decision, error) {
 		return c.access.Authorize(ctx, a)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
@@ -18,6 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/authn/inprocess"
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
 	"github.com/keelson-dev/keelson/authn/token"
+	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/storage"
 )
 
@@ -121,6 +123,23 @@ func (c *Cluster) checks() health.Options {
 			health.Shutdown(c.front.drain.Begun()),
 		},
 		Logger: c.log,
+	}
+}
+
+// componentsToCheck are those of upstream. All but the storage are healthy if this process runs them.
+func (c *Cluster) componentsToCheck() []core.Component {
+	runs := func(program string) func(context.Context) error {
+		return func(context.Context) error {
+			if slices.ContainsFunc(c.options.Components, func(k Component) bool { return k.ProgramName() == program }) {
+				return nil
+			}
+			return errors.New("this server does not run it and cannot tell")
+		}
+	}
+	return []core.Component{
+		{Name: "controller-manager", Check: runs("kube-controller-manager")},
+		{Name: "scheduler", Check: runs("kube-scheduler")},
+		{Name: "etcd-0", Check: func(ctx context.Context) error { return storage.Ready(ctx, c.store) }},
 	}
 }
 

@@ -55,6 +55,7 @@ type Computed[T Object] struct {
 	New          func() T              // an empty object
 	NewList      func() runtime.Object // an empty list
 	Read         Reader                // computes the objects
+	Warning      string                // as Kind.Warning
 	Columns      Columns[T]
 }
 
@@ -63,6 +64,7 @@ func (c Computed[T]) Kind() Kind {
 	return Kind{
 		Names: c.Names, GroupVersion: c.GroupVersion, Namespaced: c.Namespaced,
 		New: func() Object { return c.New() }, NewList: c.NewList, Read: c.Read, Columns: c.Columns.erase(),
+		Warning: c.Warning,
 	}
 }
 

@@ -340,7 +340,7 @@ func expected() map[string]map[string]float64 {
 func objects(prefix string) map[string]float64 {
 	out := map[string]float64{}
 	for _, k := range core.Kinds(core.Options{}) {
-		if k.Answer == nil {
+		if k.Stored() {
 			out[prefix+k.Plural] = 0
 		}
 	}

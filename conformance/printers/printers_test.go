@@ -62,7 +62,7 @@ type row struct {
 func kinds() map[schema.GroupResource]schema.GroupVersionKind {
 	out := map[schema.GroupResource]schema.GroupVersionKind{}
 	for group, resources := range map[string]string{
-		"/v1": "configmaps=ConfigMap endpoints=Endpoints events=Event limitranges=LimitRange namespaces=Namespace nodes=Node " +
+		"/v1": "componentstatuses=ComponentStatus configmaps=ConfigMap endpoints=Endpoints events=Event limitranges=LimitRange namespaces=Namespace nodes=Node " +
 			"persistentvolumeclaims=PersistentVolumeClaim persistentvolumes=PersistentVolume pods=Pod podtemplates=PodTemplate " +
 			"replicationcontrollers=ReplicationController resourcequotas=ResourceQuota secrets=Secret serviceaccounts=ServiceAccount services=Service",
 		"apps/v1": "controllerrevisions=ControllerRevision daemonsets=DaemonSet deployments=Deployment replicasets=ReplicaSet " +

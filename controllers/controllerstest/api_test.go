@@ -95,7 +95,7 @@ func TestObjects(t *testing.T) {
 	if w := api.Writes(); len(w) != 1 || w[0].String() != "create pods default/web-" {
 		t.Errorf("writes %v", w)
 	}
-	for want, obj := range map[string]informer.Object{"no kind is made of it": &corev1.ComponentStatus{}, "already exists": pod("a")} {
+	for want, obj := range map[string]informer.Object{"no kind is made of it": &corev1.RangeAllocation{}, "already exists": pod("a")} {
 		if err := api.Add(t.Context(), obj); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("add %T: %v", obj, err)
 		}

@@ -20,7 +20,7 @@ func TestAllKinds(t *testing.T) {
 	kinds := slices.DeleteFunc(core.Kinds(core.Options{}), func(k registry.Kind) bool { return k.Plural == "pods" || k.Plural == "podtemplates" })
 	registrytest.Kinds(t, kinds)
 	for _, k := range core.Kinds(core.Options{}) {
-		if want := k.Plural != "namespaces" && k.Plural != "nodes" && k.Plural != "persistentvolumes"; k.Namespaced != want {
+		if want := k.Plural != "componentstatuses" && k.Plural != "namespaces" && k.Plural != "nodes" && k.Plural != "persistentvolumes"; k.Namespaced != want {
 			t.Errorf("%s: namespaced %t", k.Plural, k.Namespaced)
 		}
 	}

@@ -6,6 +6,7 @@ import "github.com/keelson-dev/keelson/registry"
 func Kinds(o Options) []registry.Kind {
 	return []registry.Kind{
 		bindings(),
+		componentStatuses(o.Components),
 		configMaps(),
 		endpoints(),
 		events(),

@@ -12,6 +12,7 @@ func ExampleKinds() {
 	}
 	// Output:
 	// bindings true
+	// componentstatuses false
 	// configmaps true
 	// endpoints true
 	// events true

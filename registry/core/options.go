@@ -11,6 +11,8 @@ import (
 type Options struct {
 	// Tokens configures the tokens of service accounts.
 	Tokens Tokens
+	// Components are what ComponentStatuses tell about.
+	Components []Component
 	// Services configures the addresses and ports of services.
 	Services Services
 }

@@ -84,6 +84,7 @@ func TestUpdates(t *testing.T) {
 func TestNames(t *testing.T) {
 	want := map[string]string{
 		"bindings":                 "",
+		"componentstatuses":        "cs ",
 		"configmaps":               "cm /configmaps",
 		"endpoints":                "ep /services/endpoints",
 		"events":                   "ev /events",
