@@ -45,6 +45,8 @@ func TestDisable(t *testing.T) {
 		"resourcequota-controller":                                       withoutResourceQuota,
 		"ttl-controller":                                                 withoutTTL,
 		"ephemeral-volume-controller":                                    withoutEphemeralVolume,
+		"resourceclaim-controller":                                       withoutResourceClaim,
+		"device-taint-eviction-controller":                               withoutDeviceTaintEviction,
 		"volumeattributesclass-protection-controller":                    withoutClassProtection,
 		"certificatesigningrequest-signing-controller":                   withoutCSRSigning,
 		"certificatesigningrequest-approving-controller":                 withoutCSRApproving,

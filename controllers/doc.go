@@ -3,9 +3,9 @@
 //
 // The controllers themselves are in the packages below, one each, under upstream's names: apiservice, attachdetach,
 // bootstrapsigner, clusterroleaggregation, clustertrustbundlepublisher, cronjob, csrapproving, csrcleaner, csrsigning,
-// customresourcedefinition, daemonset, deployment, disruption, endpoints, endpointslice, endpointslicemirroring,
+// customresourcedefinition, daemonset, deployment, devicetainteviction, disruption, endpoints, endpointslice, endpointslicemirroring,
 // ephemeral, garbagecollector, horizontalpodautoscaler, job, namespace, nodelifecycle, podcertificaterequestcleaner,
-// podgc, pvbinder, pvcprotection, pvprotection, replicaset, replicationcontroller, resourcequota, rootca,
+// podgc, pvbinder, pvcprotection, pvprotection, replicaset, replicationcontroller, resourceclaim, resourcequota, rootca,
 // serviceaccount, statefulset, storageversionmigrator, tainteviction, tokencleaner, ttl, ttlafterfinished,
 // vacprotection, validatingadmissionpolicystatus, volumeexpand. Upstream has no
 // localprovisioner, which makes volumes of directories.

@@ -33,6 +33,8 @@ func Components() []component.Component {
 		{Name: "pod-garbage-collector-controller", Identity: account("pod-garbage-collector"), New: newPodGC},
 		{Name: "ttl-controller", Identity: account("ttl-controller"), New: newTTL},
 		{Name: "ephemeral-volume-controller", Source: "ephemeral_volume", Identity: account("ephemeral-volume-controller"), New: newEphemeral},
+		{Name: "resourceclaim-controller", Source: "resource_claim", Identity: account("resource-claim-controller"), New: newResourceClaim},
+		{Name: "device-taint-eviction-controller", Identity: account("device-taint-eviction-controller"), New: newDeviceTaintEviction},
 		{Name: "volumeattributesclass-protection-controller", Identity: account("volumeattributesclass-protection-controller"), New: newVACProtection},
 		{Name: "horizontal-pod-autoscaler-controller", Source: "horizontal-pod-autoscaler", Identity: account("horizontal-pod-autoscaler"), New: newHorizontalPodAutoscaler},
 		{Name: "persistentvolume-binder-controller", Source: "persistentvolume-controller", Identity: account("persistent-volume-binder"), New: newPVBinder},
