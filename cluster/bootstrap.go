@@ -41,6 +41,9 @@ func (c *Cluster) bootstrap(ctx context.Context) error {
 	if err := c.publishTrust(ctx); err != nil {
 		return err
 	}
+	if err := c.trackUse(ctx); err != nil {
+		return err
+	}
 	return c.bootstrapRBAC(ctx)
 }
 

@@ -30,9 +30,10 @@ func DefaultComponents() []Component {
 func (c *Cluster) addComponents(pace *component.Pace) error {
 	host := &component.Host{
 		Connect: c.clientOf, Informers: c.informers, Logger: c.log,
-		Cluster: component.Cluster{Resources: c.front.kinds.resources, Changed: c.front.kinds.Changed, RootCA: c.options.Server.RootCA, Signer: c.options.Server.Signer},
-		Pace:    pace,
-		Grace:   -1, // the server ends too
+		Cluster: component.Cluster{Resources: c.front.kinds.resources, Changed: c.front.kinds.Changed, RootCA: c.options.Server.RootCA, Signer: c.options.Server.Signer,
+			AccountToken: c.tokens.issuer.IssueLegacy},
+		Pace:  pace,
+		Grace: -1, // the server ends too
 	}
 	for _, k := range c.options.Components {
 		run, err := host.Make(k)

@@ -36,6 +36,8 @@ func TestDisable(t *testing.T) {
 		"garbage-collector-controller":                                   withoutGarbageCollector,
 		"namespace-controller":                                           withoutNamespace,
 		"serviceaccount-controller":                                      withoutServiceAccount,
+		"serviceaccount-token-controller":                                withoutAccountTokens,
+		"legacy-serviceaccount-token-cleaner-controller":                 withoutTokenCleaner,
 		"root-ca-certificate-publisher-controller":                       withoutRootCA,
 		"clusterrole-aggregation-controller":                             withoutClusterRoleAggregation,
 		"disruption-controller":                                          withoutDisruption,

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -24,6 +25,9 @@ type Cluster struct {
 	RootCA []byte
 	// Signer is the authority that signs certificates of users and kubelets, with its key; nil if there is none.
 	Signer Signer
+	// AccountToken returns a token of a service account for a secret in its namespace, which has that name, as such secrets
+	// have it: without an expiry. nil means that secrets get no tokens.
+	AccountToken func(account *corev1.ServiceAccount, secret string) (string, error)
 }
 
 // Signer is a certificate authority with its key. Implementations are safe for concurrent use.

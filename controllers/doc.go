@@ -5,8 +5,8 @@
 // bootstrapsigner, clusterroleaggregation, clustertrustbundlepublisher, cronjob, csrapproving, csrcleaner, csrsigning,
 // customresourcedefinition, daemonset, deployment, devicetainteviction, disruption, endpoints, endpointslice, endpointslicemirroring,
 // ephemeral, garbagecollector, horizontalpodautoscaler, job, namespace, nodelifecycle, podcertificaterequestcleaner,
-// podgc, pvbinder, pvcprotection, pvprotection, replicaset, replicationcontroller, resourceclaim, resourcequota, rootca,
-// serviceaccount, statefulset, storageversionmigrator, tainteviction, tokencleaner, ttl, ttlafterfinished,
+// legacyserviceaccounttokencleaner, podgc, pvbinder, pvcprotection, pvprotection, replicaset, replicationcontroller, resourceclaim, resourcequota, rootca,
+// serviceaccount, serviceaccounttoken, statefulset, storageversionmigrator, tainteviction, tokencleaner, ttl, ttlafterfinished,
 // vacprotection, validatingadmissionpolicystatus, volumeexpand. Upstream has no
 // localprovisioner, which makes volumes of directories.
 //

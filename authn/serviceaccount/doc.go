@@ -9,5 +9,8 @@
 // changes is checked every time: the clock, the requested audiences, and whether the account and the bound object still
 // exist. A token fails from the moment its pod is gone.
 //
+// The tokens that are kept in secrets of type kubernetes.io/service-account-token have no expiry and no audience. A Verifier
+// accepts them if Options.Legacy is set: while the secret has the token, and notes when it was used last.
+//
 // Errors name the cause and never contain the token. Everything here is safe for concurrent use.
 package serviceaccount

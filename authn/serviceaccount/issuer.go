@@ -37,14 +37,10 @@ func (i *Issuer) Issue(_ context.Context, c authn.Claims) (string, error) {
 	case c.Secret != nil && (c.Node != nil || c.Pod != nil):
 		return "", fmt.Errorf("%w: token can only be bound to one object type", ErrClaims)
 	}
-	signer := i.keys.current.Load().signer
-	if signer == nil {
-		return "", ErrNoSigningKey
-	}
 	if c.ID == "" {
 		c.ID = string(uuid.NewUUID())
 	}
-	data, err := json.Marshal(payload{
+	return i.sign(payload{
 		Audience: c.Audiences, Expiry: newDate(c.Expires), IssuedAt: newDate(c.IssuedAt), Issuer: i.url, ID: c.ID,
 		Kubernetes: kubernetes{
 			Namespace: c.Namespace, ServiceAccount: *newRef(&c.ServiceAccount),
@@ -52,6 +48,15 @@ func (i *Issuer) Issue(_ context.Context, c authn.Claims) (string, error) {
 		},
 		NotBefore: newDate(c.IssuedAt), Subject: userName(c.Namespace, c.ServiceAccount.Name),
 	})
+}
+
+// sign returns the token with a payload.
+func (i *Issuer) sign(payload any) (string, error) {
+	signer := i.keys.current.Load().signer
+	if signer == nil {
+		return "", ErrNoSigningKey
+	}
+	data, err := json.Marshal(payload)
 	if err != nil {
 		return "", err
 	}

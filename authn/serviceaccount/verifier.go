@@ -67,6 +67,8 @@ type Options struct {
 	// Annotate, if set, adds an annotation to the audit record of a request whose token is used after its
 	// Claims.WarnAfter.
 	Annotate func(ctx context.Context, key, value string)
+	// Legacy, if set, makes the Verifier accept the tokens in secrets, too.
+	Legacy *Legacy
 }
 
 // Verifier verifies tokens. It implements token.Verifier.
@@ -82,6 +84,8 @@ type Verifier struct {
 type verified struct {
 	set     *keySet
 	payload payload
+	// legacy is set instead of the payload if the token is by LegacyIssuer.
+	legacy *legacyPayload
 	// own is the identity for the server's own audiences; nil if the token is not for these.
 	own *authn.Identity
 }
@@ -123,6 +127,9 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*authn.Identity, e
 	found, err := v.signed(token)
 	if err != nil {
 		return nil, err
+	}
+	if found.legacy != nil {
+		return v.legacy(ctx, found.legacy, token)
 	}
 	id, err := v.meant(ctx, found)
 	if err != nil {
@@ -205,7 +212,8 @@ func (v *Verifier) signed(token string) (*verified, error) {
 	if known := v.cache.get(key); known != nil && known.set == set {
 		return known, nil
 	}
-	if err := v.claimed(token); err != nil {
+	legacy, err := v.claimed(token)
+	if err != nil {
 		return nil, err
 	}
 	data, err := set.verify(token)
@@ -213,6 +221,13 @@ func (v *Verifier) signed(token string) (*verified, error) {
 		return nil, err
 	}
 	found := &verified{set: set}
+	if legacy {
+		if found.legacy, err = readLegacy(data); err != nil {
+			return nil, err
+		}
+		v.cache.put(key, found)
+		return found, nil
+	}
 	if err := json.Unmarshal(data, &found.payload); err != nil {
 		return nil, refuse(ErrMalformed, "malformed service account token: claims do not decode")
 	}
@@ -227,24 +242,26 @@ func (v *Verifier) signed(token string) (*verified, error) {
 	return found, nil
 }
 
-// claimed checks that a token claims to be from one of the issuers.
-func (v *Verifier) claimed(token string) error {
+// claimed checks that a token claims to be from one of the issuers, or to be one in a secret.
+func (v *Verifier) claimed(token string) (legacy bool, err error) {
 	_, rest, _ := strings.Cut(token, ".")
 	middle, _, jwt := strings.Cut(rest, ".")
 	data, err := base64.RawURLEncoding.DecodeString(middle)
 	if !jwt || err != nil {
-		return authn.ErrNoCredentials
+		return false, authn.ErrNoCredentials
 	}
 	var claims struct {
 		Issuer string `json:"iss"`
 	}
-	if json.Unmarshal(data, &claims) != nil {
-		return authn.ErrNoCredentials
+	switch {
+	case json.Unmarshal(data, &claims) != nil:
+		return false, authn.ErrNoCredentials
+	case claims.Issuer == LegacyIssuer && v.options.Legacy != nil:
+		return true, nil
+	case !slices.Contains(v.issuers, claims.Issuer):
+		return false, fmt.Errorf("%w: %w %.200q", authn.ErrNoCredentials, ErrIssuer, claims.Issuer)
 	}
-	if !slices.Contains(v.issuers, claims.Issuer) {
-		return fmt.Errorf("%w: %w %.200q", authn.ErrNoCredentials, ErrIssuer, claims.Issuer)
-	}
-	return nil
+	return false, nil
 }
 
 // verify returns the payload of a token signed by one of the keys.

@@ -25,6 +25,8 @@ func Components() []component.Component {
 		{Name: "garbage-collector-controller", Identity: account("generic-garbage-collector"), New: newGarbageCollector},
 		{Name: "namespace-controller", Identity: account("namespace-controller"), New: newNamespace},
 		{Name: ServiceAccount, Identity: account("service-account-controller"), New: newServiceAccount},
+		{Name: "serviceaccount-token-controller", Identity: manager(), New: newServiceAccountToken},
+		{Name: "legacy-serviceaccount-token-cleaner-controller", Identity: account("legacy-service-account-token-cleaner"), New: newLegacyTokenCleaner},
 		{Name: "root-ca-certificate-publisher-controller", Identity: account("root-ca-cert-publisher"), New: newRootCA},
 		{Name: "clusterrole-aggregation-controller", Identity: account("clusterrole-aggregation-controller"), New: newClusterRoleAggregation},
 		{Name: "disruption-controller", Source: "controllermanager", Identity: account("disruption-controller"), New: newDisruption},
@@ -58,5 +60,10 @@ func Components() []component.Component {
 
 // ServiceAccount is the name of the component that creates the service accounts "default", which pods need.
 const ServiceAccount = "serviceaccount-controller"
+
+// manager is the user of the controller that makes the credentials of others'.
+func manager() *authn.Identity {
+	return &authn.Identity{Name: "system:kube-controller-manager", Groups: []string{authn.GroupAuthenticated}}
+}
 
 func account(name string) *authn.Identity { return authn.ServiceAccountIdentity("kube-system", name) }
