@@ -19,7 +19,7 @@ func (c *Controller) release(ctx context.Context, claim *resourcev1.ResourceClai
 		return err
 	}
 	ours := slices.Contains(claim.Finalizers, resourcev1.Finalizer) // whether this control plane has allocated it
-	now := claim
+	var now *resourcev1.ResourceClaim
 	switch {
 	case len(remaining) < len(claim.Status.ReservedFor):
 		now = claim.DeepCopy()
