@@ -103,7 +103,7 @@ func newFixture(t *testing.T) *fixture {
 		Objects: func() map[schema.GroupResource]int {
 			counts := map[schema.GroupResource]int{}
 			for _, r := range reg.Resources() {
-				if r.Answer == nil {
+				if r.Stored() {
 					counts[r.GroupResource()] = r.Len()
 				}
 			}
