@@ -191,7 +191,7 @@ func Example() {
 		return
 	}
 	in := sources(api, informer.Options{})
-	c := legacyserviceaccounttokencleaner.New(in, api, legacyserviceaccounttokencleaner.Options{Period: time.Nanosecond})
+	c := legacyserviceaccounttokencleaner.New(in, api, legacyserviceaccounttokencleaner.Options{Period: time.Nanosecond, Interval: time.Millisecond})
 	if err := lifecycle.Group(api, in.Accounts, in.Secrets, in.Pods, controllers.NewLoop(c, controllers.Options{})).Run(ctx); err != nil {
 		fmt.Println(err)
 	}
