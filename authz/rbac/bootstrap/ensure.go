@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,16 +28,35 @@ type Access interface {
 // attempts is how often Ensure tries an object when other writers interfere.
 const attempts = 5
 
-// Ensure updates a cluster to policy: it creates missing objects and adds to existing ones (see ReconcileClusterRole).
-// It does as much as it can and fails with every failure joined.
+// atOnce bounds how many objects Ensure reconciles at the same time.
+const atOnce = 32
+
+// Ensure updates a cluster to policy: it creates missing objects and adds to existing ones (see ReconcileClusterRole), those
+// of one kind at the same time: servers become ready after it, and a durable store syncs concurrent writes together.
+// It does as much as it can and fails with every failure joined, in the order of the policy.
 func Ensure(ctx context.Context, a Access, policy rbac.Policy) error {
 	var failures []error
-	for _, s := range steps(policy) {
-		if err := s.run(ctx, a); err != nil {
-			failures = append(failures, fmt.Errorf("unable to reconcile %s %s: %w", s.target.Resource.Resource, s.target.Name, err))
-		}
+	for _, kind := range steps(policy) {
+		failures = append(failures, runAll(ctx, a, kind)...)
 	}
 	return errors.Join(failures...)
+}
+
+func runAll(ctx context.Context, a Access, all []step) []error {
+	failures := make([]error, len(all))
+	seats := make(chan struct{}, atOnce)
+	var running sync.WaitGroup
+	for i, s := range all {
+		seats <- struct{}{}
+		running.Go(func() {
+			defer func() { <-seats }()
+			if err := s.run(ctx, a); err != nil {
+				failures[i] = fmt.Errorf("unable to reconcile %s %s: %w", s.target.Resource.Resource, s.target.Name, err)
+			}
+		})
+	}
+	running.Wait()
+	return failures
 }
 
 // step is one object of a policy.
@@ -46,20 +66,23 @@ type step struct {
 	reconcile func(have runtime.Object) (runtime.Object, Change, error)
 }
 
-// steps puts roles before the bindings that refer to them.
-func steps(p rbac.Policy) []step {
-	var all []step
-	for _, o := range p.ClusterRoles {
-		all = append(all, newStep("clusterroles", o, ReconcileClusterRole))
+// steps are those of each kind, roles before the bindings that refer to them.
+func steps(p rbac.Policy) [][]step {
+	return [][]step{
+		stepsOf("clusterroles", p.ClusterRoles, ReconcileClusterRole),
+		stepsOf("clusterrolebindings", p.ClusterRoleBindings, ReconcileClusterRoleBinding),
+		stepsOf("roles", p.Roles, ReconcileRole),
+		stepsOf("rolebindings", p.RoleBindings, ReconcileRoleBinding),
 	}
-	for _, o := range p.ClusterRoleBindings {
-		all = append(all, newStep("clusterrolebindings", o, ReconcileClusterRoleBinding))
-	}
-	for _, o := range p.Roles {
-		all = append(all, newStep("roles", o, ReconcileRole))
-	}
-	for _, o := range p.RoleBindings {
-		all = append(all, newStep("rolebindings", o, ReconcileRoleBinding))
+}
+
+func stepsOf[T interface {
+	runtime.Object
+	metav1.Object
+}](resource string, wanted []T, reconcile func(have, want T) (T, Change)) []step {
+	all := make([]step, len(wanted))
+	for i, want := range wanted {
+		all[i] = newStep(resource, want, reconcile)
 	}
 	return all
 }
