@@ -6,7 +6,7 @@
 // for other audiences than the server (WithAudiences). Issuer is the counterpart: it makes tokens for service accounts.
 //
 // Implementations are in the packages below, named by their kind of credentials: x509, token with tokenfile,
-// bootstraptoken and serviceaccount, basic, inprocess, requestheader for proxies; webhook asks another server about tokens. The suites of authntest check an
+// bootstraptoken, serviceaccount and oidc, basic, inprocess, requestheader for proxies; webhook asks another server about tokens. The suites of authntest check an
 // implementation against its contract.
 //
 // Everything here is safe for concurrent use, and identities are immutable once returned.

@@ -1,5 +1,6 @@
 // Package authentication compares keelson's authenticators with upstream's: both must accept random service account
-// tokens and client certificates as the same identities, or refuse them for the same reasons. Issued tokens must be
+// tokens, ID tokens and client certificates as the same identities, or refuse them for the same reasons, and find the
+// same mistakes in random configurations of issuers. Issued tokens must be
 // equal byte for byte except for the signature, and so must the documents by which others verify them.
 //
 // It is a module of its own, because it depends on k8s.io/kubernetes and replaces the versions of the published

@@ -155,6 +155,8 @@ func behind() map[string][]string {
 		"authn/authntest":                                {"authn", "authn/internal/watched", "authn/token"},
 		"authn/basic":                                    {"authn", "authn/internal/watched", "authn/token"},
 		"authn/inprocess":                                {"authn", "authn/internal/watched", "authn/token"},
+		"authn/oidc":                                     {"authn", "authn/token"},
+		"authn/oidc/cel":                                 {"authn", "authn/oidc", "authn/token"},
 		"authn/requestheader":                            {"authn", "authn/internal/watched", "authn/x509"},
 		"authn/serviceaccount":                           {"authn"},
 		"authn/token":                                    {"authn", "authn/internal/watched", "authn/token"},
@@ -283,9 +285,11 @@ func limits() map[string]int {
 		"apiserver/managedfields":             80,
 		"apiserver/metrics":                   200, // Prometheus' client
 		"authn":                               0,
-		"authn/bootstraptoken":                70, // API types
-		"authn/serviceaccount":                75, // API types and go-jose
-		"authn/webhook":                       70, // API types
+		"authn/bootstraptoken":                70,  // API types
+		"authn/oidc":                          60,  // validation's field errors and go-jose
+		"authn/oidc/cel":                      240, // CEL
+		"authn/serviceaccount":                75,  // API types and go-jose
+		"authn/webhook":                       70,  // API types
 		"authz":                               0,
 		"authz/node":                          90,
 		"authz/rbac":                          90,
@@ -424,7 +428,7 @@ func leaves() map[string][]string {
 	return map[string][]string{
 		"k8s.io/kubernetes": {}, // only the conformance module knows upstream's implementation
 		"k8s.io/apiserver": { // the types of policies and events; CEL
-			"admission/internal/expressions", "admission/policy/cel", "admission/policy/typecheck", "admission/webhook/cel", "apiserver/audit", "registry/apiextensions",
+			"admission/internal/expressions", "admission/policy/cel", "admission/policy/typecheck", "admission/webhook/cel", "apiserver/audit", "authn/oidc/cel", "registry/apiextensions",
 			"registry/custom", "registry/resource/selectors",
 		},
 		"k8s.io/dynamic-resource-allocation": {"registry/resource/selectors"}, // the compiler of selectors
