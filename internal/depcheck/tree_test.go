@@ -60,7 +60,8 @@ func siblings() map[string][]string {
 		"controllers/controllerstest": {"client", "client/faults", "events", "informer", "informer/lag", "lifecycle", "registry", "registry/", "storage/memory"},
 		"cri":                         {},
 		"cri/simulated":               {"internal/inmemory"}, // connections to ports of pods
-		"envtest":                     {everything},          // a whole control plane
+		"dns":                         {"informer", "lifecycle"},
+		"envtest":                     {everything}, // a whole control plane
 		"events":                      {"client"},
 		"examples":                    {everything},
 		"informer":                    {"internal/restclient"},
@@ -197,6 +198,8 @@ func behind() map[string][]string {
 		"cri/simulated":                                  {"cri", "internal/inmemory"},
 		"cri/streams":                                    {"cri"},
 		"events":                                         {},
+		"dns":                                            {"informer"},
+		"dns/server":                                     {"dns", "informer", "lifecycle"},
 		"events/publish":                                 {"client", "events"},
 		"informer":                                       {},
 		"informer/clientgo":                              {"informer"},
@@ -320,6 +323,8 @@ func limits() map[string]int {
 		"cri/remote":                          125,
 		"cri/serve":                           125,
 		"cri/streams":                         24, // SPDY and WebSocket
+		"dns":                                 70,
+		"dns/server":                          76, // miekg/dns
 		"events":                              90,
 		"examples":                            438, // of examples/cluster, one for what a log file may grow to
 		"examples/assets":                     560, // rules for definitions, CEL, as in examples/cluster
@@ -453,6 +458,7 @@ func leaves() map[string][]string {
 		"k8s.io/client-go/tools/clientcmd":           {"client/kubeconfig"},
 		"github.com/container-storage-interface":     {"kubelet/volume/csi"},
 		"google.golang.org/grpc":                     {"cri/internal/wire", "cri/remote", "cri/serve", "node/containerd", "kubelet/prober", "kubelet/volume/csi", "storage/encryption/kms", "storage/encryption/kms/kmstest", "storage/etcd"},
+		"github.com/miekg/dns":                       {"dns/server"},
 		"sigs.k8s.io/controller-runtime":             {"controllers/reconciler", "envtest", "examples/controller", "informer/controllerruntime"},
 		"github.com/google/go-cmp":                   {"admission/admissiontest"},
 		"testing":                                    {"admission/admissiontest", "internal/", "node/containerd/containerdtest", "node/internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "cni/internal/", "client/clienttest", "controllers/controllerstest", "informer/informertest", "registry/registrytest"},
