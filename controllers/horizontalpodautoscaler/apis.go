@@ -223,7 +223,7 @@ const versionAge = 15 * time.Second
 func (a *APIs) customVersion(ctx context.Context) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.version != "" && time.Since(a.asked) < versionAge {
+	if time.Since(a.asked) < versionAge {
 		return a.version, nil
 	}
 	const group = "custom.metrics.k8s.io"

@@ -272,6 +272,8 @@ func TestExternal(t *testing.T) {
 		"share": {metric: external(average("100")), script: series(300000, 300000), want: 6,
 			status: shown + `{"averageValue":"200"}}}`},
 		"huge": {metric: external(value("1")), script: series(math.MaxInt64, 1), want: 100},
+		"huge share": {metric: external(average("1")), replicas: 1, script: series(math.MaxInt64), want: 100,
+			status: shown + `{"averageValue":"9223372036854775807m"}}}`},
 		"unknown": {metric: external(value("100")), script: failing,
 			active: unable("FailedGetExternalMetric", "unable to get external metric ns/queue/"+selector+": no route")},
 		"value without pods": {metric: external(value("100")), pods: func(*bench) {}, script: series(1),

@@ -253,3 +253,46 @@ func TestAdoptedWithoutClaims(t *testing.T) {
 		}
 	})
 }
+
+// TestClaimsRefused: that the owners of a pod's claims cannot be set is a failed update of the pod, when it is created, while it
+// is pending and when it runs.
+func TestClaimsRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		do   func(b *bench, refuse func())
+		also []string
+	}{
+		"created": {func(b *bench, refuse func()) {
+			set := web(1, withClaims("data"), keeping(drop, keep))
+			claim := set.Spec.VolumeClaimTemplates[0].DeepCopy()
+			claim.Namespace, claim.Name = "ns", "data-web-0"
+			create(b, claim)
+			refuse()
+			create(b, set)
+		}, nil},
+		"pending": {func(b *bench, refuse func()) {
+			create(b, web(1, withClaims("data"), keeping(keep, keep)))
+			refuse()
+			b.change(keeping(drop, keep))
+		}, nil},
+		"running": {func(b *bench, refuse func()) {
+			b.node()
+			create(b, web(1, withClaims("data"), keeping(keep, keep)))
+			b.after(time.Minute)
+			refuse()
+			b.change(keeping(drop, keep))
+		}, []string{"Normal SuccessfulUpdate Update Pod web-0 in StatefulSet web successful"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bench) {
+				tt.do(b, func() {
+					b.events.Take()
+					b.api.Inject(faults.Fault{Verb: faults.Update, Resource: "persistentvolumeclaims", Err: errors.New("no")})
+				})
+				b.after(time.Minute)
+				b.wantEvents(append(tt.also, "Warning FailedUpdate Update Pod web-0 in StatefulSet web failed error: "+
+					"could not update claim data-web-0 for delete policy ownerRefs: no")...)
+				b.wantClaims("data-web-0<StatefulSet/web")
+			})
+		})
+	}
+}

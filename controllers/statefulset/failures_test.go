@@ -330,20 +330,22 @@ func TestStored(t *testing.T) {
 		stored func(*appsv1.StatefulSet)
 		pods   string
 		event  string
+		fails  bool
 	}{
-		"no selector": {func(set *appsv1.StatefulSet) { set.Spec.Selector = nil }, "", ""},
+		"no selector": {func(set *appsv1.StatefulSet) { set.Spec.Selector = nil }, "", "", false},
 		"selects nonsense": {func(set *appsv1.StatefulSet) {
 			set.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "?"}}
-		}, "", ""},
+		}, "", "", false},
 		"no numbers": {func(set *appsv1.StatefulSet) {
 			set.Spec.Replicas, set.Spec.RevisionHistoryLimit, set.Spec.UpdateStrategy.RollingUpdate.Partition = nil, nil, nil
-		}, "web-0=web:1", "Normal SuccessfulCreate Create Pod web-0 in StatefulSet web successful"},
+		}, "web-0=web:1", "Normal SuccessfulCreate Create Pod web-0 in StatefulSet web successful", false},
 		"recreate": {func(set *appsv1.StatefulSet) {
 			set.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.RecreateStatefulSetStrategyType}
-		}, "", "Warning UnknownStrategy statefulset ns/web uses Recreate strategy but feature gate StatefulSetRecreateStrategy is disabled"},
+		}, "", "Warning UnknownStrategy statefulset ns/web uses Recreate strategy but feature gate StatefulSetRecreateStrategy is disabled", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, &bench{stored: tt.stored}, func(b *bench) {
+			var log trial.Text
+			run(t, &bench{stored: tt.stored, log: slog.New(slog.NewTextHandler(&log, nil))}, func(b *bench) {
 				create(b, web(2))
 				b.after(time.Second)
 				b.wantPods(tt.pods)
@@ -351,6 +353,9 @@ func TestStored(t *testing.T) {
 					b.wantEvents()
 				} else {
 					b.wantEvents(tt.event)
+				}
+				if failed := strings.Contains(log.String(), "reconciling failed"); failed != tt.fails {
+					t.Errorf("failed %t, want %t:\n%s", failed, tt.fails, log.String())
 				}
 			})
 		})

@@ -113,6 +113,7 @@ func TestOwners(t *testing.T) {
 		"not the controller":     {keeping(drop, keep), "web-0", "set?", "set"},
 		"scaled down":            {keeping(keep, drop), "web-9", "", "pod"},
 		"scaled down already":    {keeping(keep, drop), "web-9", "pod", "same"},
+		"the pod no controller":  {keeping(keep, drop), "web-9", "pod?", "pod"},
 		"scaled down and up":     {keeping(keep, drop), "web-0", "pod", ""},
 		"not with the set":       {keeping(keep, drop), "web-0", "set", ""},
 		"both":                   {keeping(drop, drop), "web-0", "", "set"},
@@ -160,6 +161,8 @@ func reference(owner, pod string) metav1.OwnerReference {
 	switch owner {
 	case "pod", "oldpod":
 		ref.APIVersion, ref.Kind, ref.Name = "v1", "Pod", pod
+	case "pod?":
+		ref.APIVersion, ref.Kind, ref.Name, ref.Controller, owner = "v1", "Pod", pod, nil, "pod"
 	case "other":
 		ref.Kind, ref.Controller = "Other", nil
 	case "controller":

@@ -80,7 +80,6 @@ func (c *Controller) updateStatus(ctx context.Context, set *appsv1.StatefulSet, 
 		updated, err := client.As[*appsv1.StatefulSet](c.client.Update(ctx, at, next, metav1.UpdateOptions{}))
 		if err == nil {
 			c.written.set(set, updated)
-			return nil
 		}
 		if retried || !apierrors.IsConflict(err) {
 			return err

@@ -86,12 +86,9 @@ func later(version string, of metav1.Object) string {
 	return of.GetResourceVersion()
 }
 
-// reached reports whether a cache at one resource version has another. Versions that cannot be compared do not stop the
-// controller.
+// reached reports whether a cache at one resource version has another. Versions that cannot be compared, as the empty one
+// of what was not written, do not stop the controller.
 func reached(at, version string) bool {
-	if version == "" {
-		return true
-	}
 	order, err := resourceversion.CompareResourceVersion(at, version)
 	return err != nil || order >= 0
 }

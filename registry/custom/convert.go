@@ -66,7 +66,7 @@ func (r *Resource) convert(ctx context.Context, objs []object, version string, l
 // bookmark reports whether this is no object but what a watch tells of its progress, which upstream makes in the version
 // that the client asked for. A webhook may lose its annotations, for which the client waits.
 func bookmark(obj object) bool {
-	return obj.GetName() == "" && obj.GetUID() == "" && obj.GetResourceVersion() != ""
+	return obj.GetName() == "" && obj.GetResourceVersion() != ""
 }
 
 // callConverter replaces the objects at the given indexes by what the converter makes of them.

@@ -235,8 +235,8 @@ func asStored(value any) any {
 			}
 		}
 	case float64:
-		if n := int64(value); float64(n) == value && math.Abs(value) < math.MaxInt64 {
-			return n
+		if value >= math.MinInt64 && value < math.MaxInt64 && float64(int64(value)) == value {
+			return int64(value)
 		}
 	}
 	return nil

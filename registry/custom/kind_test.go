@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,6 +163,12 @@ func TestKindScale(t *testing.T) {
 	if n, _ := k.Sub.Scale.Status(widget(t, "status: {size: x}")); n != 0 {
 		t.Errorf("%d replicas", n)
 	}
+	if err := k.Sub.Scale.Readable(received(t, k, "spec: {}")); err != nil {
+		t.Errorf("not readable: %v", err)
+	}
+	if err := k.Sub.Scale.Readable(widget(t, "")); !errors.Is(err, custom.ErrNoReplicas) {
+		t.Errorf("without replicas: %v", err)
+	}
 	none := kindOf(t, `- {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}`)
 	if none.Sub.Scale != nil || none.Sub.Views != nil {
 		t.Errorf("subresources %+v", none.Sub)
@@ -211,6 +218,44 @@ func TestKindRatchets(t *testing.T) {
 	changed.SetResourceVersion("1")
 	if errs := k.ValidateUpdate(ctx, "", changed, old); len(errs) != 1 || len(got) > 0 {
 		t.Errorf("what changes: %v, warnings %q", errs, got)
+	}
+}
+
+// TestKindStatus: an update of the status is judged by the schema of the status alone.
+func TestKindStatus(t *testing.T) {
+	k := kindOf(t, served)
+	obj, old := received(t, k, "spec: {size: 1}"), received(t, k, "")
+	obj.(object).Object["spec"] = map[string]any{"size": int64(-1)}
+	obj.SetResourceVersion("1")
+	equal(t, k.ValidateUpdate(t.Context(), "status", obj, old), nil)
+	equal(t, k.ValidateUpdate(t.Context(), "", obj, old), []string{
+		".spec.size: Invalid value: -1: should be a non-negative integer",
+		"spec.size: Invalid value: -1: spec.size in body should be greater than or equal to 0",
+	})
+}
+
+// TestKindNumbers: when an object is stored, its numbers are what will be read, wherever they are.
+func TestKindNumbers(t *testing.T) {
+	k := kindOf(t, `- {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`)
+	for _, number := range []string{"1e2", "-3.0", "1.5", "1e300", "9223372036854775807", "9.3e18", "-9223372036854775808.0", "-9.3e18", "0.0"} {
+		for _, value := range []string{"N", "[N]", "[[0, N]]", `{"a": N}`, `[{"a": N}]`, `{"a": [N]}`} {
+			data := []byte(`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","generation":1},"f":` + strings.ReplaceAll(value, "N", number) + `}`)
+			obj := k.New()
+			if _, err := k.Decode(data, obj); err != nil {
+				t.Fatal(err)
+			}
+			k.Rules.Store(obj)
+			sent := obj.DeepCopyObject().(object)
+			sent.SetAPIVersion("example.com/v1")
+			sent.SetKind("Widget")
+			read, err := k.DecodeStored([]byte(jsonOf(t, sent)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(obj, read) {
+				t.Errorf("%s was stored as %#v and read as %#v", data, obj.(object).Object["f"], read.(object).Object["f"])
+			}
+		}
 	}
 }
 
@@ -399,6 +444,12 @@ func TestKindConverts(t *testing.T) {
 		t.Errorf("without the webhook: %v", err)
 	}
 	if _, err := send("spec: {length: '1'}"); !errors.Is(err, fail) {
+		t.Errorf("without the webhook: %v", err)
+	}
+	if all, err := r.Kind().Also[0].AllFromStored(ctx, []registry.Object{item.Object}); !errors.Is(err, fail) || all != nil {
+		t.Errorf("without the webhook: %v, %v", all, err)
+	}
+	if err := v2.Sub.Scale.Readable(item.Object); !errors.Is(err, fail) {
 		t.Errorf("without the webhook: %v", err)
 	}
 	equal(t, v2.Rules.Validate(item.Object), []string{"<nil>: Internal error: conversion webhook for example.com/v1, Kind=Widget failed: down"})

@@ -68,15 +68,7 @@ func (s *shape) pruned(object map[string]any) bool {
 	}
 	for name, value := range object {
 		switch name {
-		case "apiVersion", "kind":
-			if value == nil {
-				return false
-			}
-			continue
-		case "metadata":
-			if !nullFree(value) {
-				return false
-			}
+		case "apiVersion", "kind", "metadata":
 			continue
 		}
 		if below, ok := s.of(name); !s.keeps(below, ok, value) {
@@ -118,27 +110,6 @@ func (s *shape) clean(value any) bool {
 				items = s.items
 			}
 			if !items.clean(value) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// nullFree reports whether there are no nulls in a value.
-func nullFree(value any) bool {
-	switch value := value.(type) {
-	case nil:
-		return false
-	case map[string]any:
-		for _, value := range value {
-			if !nullFree(value) {
-				return false
-			}
-		}
-	case []any:
-		for _, value := range value {
-			if !nullFree(value) {
 				return false
 			}
 		}
