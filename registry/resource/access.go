@@ -218,7 +218,7 @@ func changedDrivers(now, old []resourcev1.AllocatedDeviceStatus) []string {
 
 // onNode returns the node that devices were allocated on, or nothing if it is not one.
 func onNode(a *resourcev1.AllocationResult) string {
-	if a == nil || a.NodeSelector == nil || len(a.NodeSelector.NodeSelectorTerms) != 1 {
+	if a.NodeSelector == nil || len(a.NodeSelector.NodeSelectorTerms) != 1 {
 		return ""
 	}
 	term := a.NodeSelector.NodeSelectorTerms[0]

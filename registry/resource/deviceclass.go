@@ -50,5 +50,5 @@ func (r rules) validateClass(s, old *resourcev1.DeviceClassSpec) field.ErrorList
 		errs = append(errs, field.Invalid(p.Child("extendedResourceName"), *name, "must be a valid extended resource name").
 			WithOrigin("format=k8s-extended-resource-name").MarkCoveredByDeclarative())
 	}
-	return check.Declared(errs, declare(old != nil).class(s, old, p))
+	return check.Declared(errs, declarations{}.class(s, old, p))
 }

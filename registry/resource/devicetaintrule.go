@@ -50,10 +50,8 @@ func deviceTaintRules() registry.Kind {
 				parts.PrepareStatus(ctx, r, old)
 				metav1.ResetObjectMetaForStatus(&r.ObjectMeta, old.ObjectMeta.DeepCopy())
 			},
-			ValidateUpdate: func(r, old rule) field.ErrorList {
-				return check.Declared(validateTaintRuleStatus(&r.Status), declare(true).taint(&r.Spec.Taint, &old.Spec.Taint, field.NewPath("spec", "taint")))
-			},
-			Resets: []string{"metadata", "spec"},
+			ValidateUpdate: func(r, _ rule) field.ErrorList { return validateTaintRuleStatus(&r.Status) },
+			Resets:         []string{"metadata", "spec"},
 		}}},
 	}.Kind()
 }
@@ -85,8 +83,8 @@ func validateTaintRule(r, old *resourcev1.DeviceTaintRule) field.ErrorList {
 	if old != nil {
 		before = &old.Spec.Taint
 	}
-	errs = append(errs, validateTaint(&r.Spec.Taint, before, p.Child("taint"))...)
-	return check.Declared(errs, declare(old != nil).taint(&r.Spec.Taint, before, p.Child("taint")))
+	errs = append(errs, validateTaint(&r.Spec.Taint, p.Child("taint"))...)
+	return check.Declared(errs, declarations{}.taint(&r.Spec.Taint, before, p.Child("taint")))
 }
 
 func validateTaintRuleStatus(s *resourcev1.DeviceTaintRuleStatus) field.ErrorList {
@@ -105,14 +103,11 @@ func effects() []resourcev1.DeviceTaintEffect {
 	}
 }
 
-// validateTaint validates a taint. The effect that it had before may stay, whatever it is.
-func validateTaint(t, old *resourcev1.DeviceTaint, p *field.Path) field.ErrorList {
+// validateTaint validates a taint but its effect, of which there is a declaration.
+func validateTaint(t *resourcev1.DeviceTaint, p *field.Path) field.ErrorList {
 	errs := metavalidation.ValidateLabelName(t.Key, p.Child("key"))
 	if t.Value != "" {
 		errs = append(errs, validateLabelValue(t.Value, p.Child("value"))...)
-	}
-	if old == nil || old.Effect != t.Effect {
-		errs = append(errs, check.RequiredOneOf(p.Child("effect"), t.Effect, effects()...).MarkCoveredByDeclarative()...)
 	}
 	return errs
 }

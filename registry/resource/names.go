@@ -114,9 +114,9 @@ func extendedResource(name string) bool {
 		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+name)) == 0
 }
 
-// validateItems validates each item of a list, or nothing but its length if that is too large.
+// validateItems validates each item of a list, or nothing but its length if that is more than most; 0 means that there is no limit.
 func validateItems[T any](list []T, most int, item func(T, *field.Path) field.ErrorList, p *field.Path) field.ErrorList {
-	if most >= 0 && len(list) > most {
+	if most > 0 && len(list) > most {
 		return field.ErrorList{field.TooMany(p, len(list), most).WithOrigin("maxItems")}
 	}
 	var errs field.ErrorList
@@ -129,7 +129,7 @@ func validateItems[T any](list []T, most int, item func(T, *field.Path) field.Er
 // validateSet is validateItems for items of which none may be there twice.
 func validateSet[T any, K comparable](list []T, most int, item func(T, *field.Path) field.ErrorList, key func(T) K, p *field.Path) field.ErrorList {
 	errs := validateItems(list, most, item, p)
-	if most >= 0 && len(list) > most {
+	if most > 0 && len(list) > most {
 		return errs
 	}
 	seen := map[K]bool{}
@@ -143,12 +143,10 @@ func validateSet[T any, K comparable](list []T, most int, item func(T, *field.Pa
 	return errs
 }
 
-// covered marks the errors about a list itself, of which upstream also has a declaration.
-func covered(errs field.ErrorList, p *field.Path) field.ErrorList {
-	prefix := p.String()
+// covered marks the errors about lists themselves, of which upstream also has declarations.
+func covered(errs field.ErrorList) field.ErrorList {
 	for _, err := range errs {
-		rest, of := strings.CutPrefix(err.Field, prefix)
-		if of && (err.Type == field.ErrorTypeTooMany && rest == "" || err.Type == field.ErrorTypeDuplicate && strings.Count(rest, "[") == 1 && strings.HasSuffix(rest, "]")) {
+		if err.Type == field.ErrorTypeTooMany || err.Type == field.ErrorTypeDuplicate {
 			_ = err.MarkCoveredByDeclarative() // it returns err
 		}
 	}

@@ -45,7 +45,7 @@ func (r rules) claims() registry.Kind {
 			},
 			Validate: func(c claim) field.ErrorList {
 				p := field.NewPath("spec")
-				return check.Declared(r.validateSpec(&c.Spec, p), declare(false).claim(&c.Spec.Devices, p.Child("devices")))
+				return check.Declared(r.validateSpec(&c.Spec, p), declarations{}.claim(&c.Spec.Devices, p.Child("devices")))
 			},
 			ValidateUpdate: func(c, old claim) field.ErrorList {
 				if equality.Semantic.DeepEqual(c.Spec, old.Spec) {
@@ -95,12 +95,12 @@ func (r rules) claimTemplates() registry.Kind {
 			PrepareUpdate: func(_ context.Context, t, old claimTemplate) { dropDerived(&t.Spec.Spec, &old.Spec.Spec) },
 			Validate: func(t claimTemplate) field.ErrorList {
 				errs, devices := validate(t)
-				return check.Declared(errs, declare(false).claim(&t.Spec.Spec.Devices, devices))
+				return check.Declared(errs, declarations{}.claim(&t.Spec.Spec.Devices, devices))
 			},
 			ValidateUpdate: func(t, old claimTemplate) field.ErrorList {
 				errs, devices := validate(t)
 				errs = append(errs, check.ImmutableAs(field.NewPath("spec"), t.Spec, old.Spec, podspec.Shown(t.Spec))...)
-				return check.Declared(errs, declare(true).claimChange(&t.Spec.Spec.Devices, &old.Spec.Spec.Devices, devices))
+				return check.Declared(errs, declarations{}.claimChange(&t.Spec.Spec.Devices, &old.Spec.Spec.Devices, devices))
 			},
 			Guard: func(ctx context.Context, t, old claimTemplate) error {
 				if old != nil {

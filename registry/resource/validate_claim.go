@@ -23,12 +23,12 @@ func (r rules) validateSpec(s *resourcev1.ResourceClaimSpec, p *field.Path) fiel
 	names := namesOf(d)
 	requests, constraints, config := p.Child("requests"), p.Child("constraints"), p.Child("config")
 	errs := covered(validateSet(d.Requests, maxRequests, r.validateRequest,
-		func(r resourcev1.DeviceRequest) string { return r.Name }, requests), requests)
-	errs = append(errs, covered(validateItems(d.Constraints, resourcev1.DeviceConstraintsMaxSize, names.validateConstraint, constraints), constraints)...)
+		func(r resourcev1.DeviceRequest) string { return r.Name }, requests))
+	errs = append(errs, covered(validateItems(d.Constraints, resourcev1.DeviceConstraintsMaxSize, names.validateConstraint, constraints))...)
 	return append(errs, covered(validateItems(d.Config, maxConfigs, func(c resourcev1.DeviceClaimConfiguration, p *field.Path) field.ErrorList {
 		errs := names.validateRefs(c.Requests, p.Child("requests"))
 		return append(errs, validateConfiguration(c.DeviceConfiguration, p, false)...)
-	}, config), config)...)
+	}, config))...)
 }
 
 func (r rules) validateRequest(q resourcev1.DeviceRequest, p *field.Path) field.ErrorList {
@@ -41,7 +41,7 @@ func (r rules) validateRequest(q resourcev1.DeviceRequest, p *field.Path) field.
 		return append(errs, field.Invalid(p, nil, "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"))
 	case q.Exactly == nil:
 		return append(errs, covered(validateSet(q.FirstAvailable, maxSubs, r.validateSub,
-			func(s resourcev1.DeviceSubRequest) string { return s.Name }, subs), subs)...)
+			func(s resourcev1.DeviceSubRequest) string { return s.Name }, subs))...)
 	}
 	e, p := q.Exactly, p.Child("exactly")
 	errs = append(errs, validateClassName(e.DeviceClassName, p.Child("deviceClassName"))...)
@@ -59,7 +59,7 @@ func (r rules) validateSub(s resourcev1.DeviceSubRequest, p *field.Path) field.E
 }
 
 func validateTolerations(list []resourcev1.DeviceToleration, p *field.Path) field.ErrorList {
-	return validateItems(list, -1, func(t resourcev1.DeviceToleration, p *field.Path) field.ErrorList {
+	return validateItems(list, 0, func(t resourcev1.DeviceToleration, p *field.Path) field.ErrorList {
 		return validateToleration(&t, p)
 	}, p)
 }
@@ -101,7 +101,7 @@ func validateSelectors(list []resourcev1.DeviceSelector, p *field.Path, expressi
 			return field.ErrorList{field.Required(p.Child("cel"), "")}
 		}
 		return expression(s.CEL.Expression, p.Child("cel", "expression"))
-	}, p), p)
+	}, p))
 }
 
 func (r rules) validateExpression(text string, p *field.Path) field.ErrorList {
@@ -157,7 +157,7 @@ func (n requestNames) validateRef(name string, p *field.Path) field.ErrorList {
 }
 
 func (n requestNames) validateRefs(list []string, p *field.Path) field.ErrorList {
-	return covered(validateSet(list, maxRequests, n.validateRef, itself, p), p)
+	return covered(validateSet(list, maxRequests, n.validateRef, itself, p))
 }
 
 func (n requestNames) validateConstraint(c resourcev1.DeviceConstraint, p *field.Path) field.ErrorList {

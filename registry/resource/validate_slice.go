@@ -40,8 +40,8 @@ func validateSlice(s, old *resourcev1.ResourceSliceSpec) field.ErrorList {
 	errs = append(errs, validateDevices(s, old, p.Child("devices"))...)
 	counters := p.Child("sharedCounters")
 	errs = append(errs, covered(validateSet(s.SharedCounters, resourcev1.ResourceSliceMaxCounterSets, validateCounterSet,
-		func(c resourcev1.CounterSet) string { return c.Name }, counters), counters)...)
-	return check.Declared(errs, declare(old != nil).slice(s, old, p))
+		func(c resourcev1.CounterSet) string { return c.Name }, counters))...)
+	return check.Declared(errs, declarations{}.slice(s, old, p))
 }
 
 // nodes are the ways to say on which nodes something is.
@@ -151,12 +151,12 @@ func validateDevice(d, old *resourcev1.Device, p *field.Path, perDevice bool) fi
 	}
 	if old == nil || !equality.Semantic.DeepEqual(old.Taints, d.Taints) {
 		errs = append(errs, validateItems(d.Taints, resourcev1.DeviceTaintsMaxLength, func(t resourcev1.DeviceTaint, p *field.Path) field.ErrorList {
-			return validateTaint(&t, nil, p)
+			return validateTaint(&t, p)
 		}, p.Child("taints"))...)
 	}
 	consumes := p.Child("consumesCounters")
 	errs = append(errs, covered(validateSet(d.ConsumesCounters, resourcev1.ResourceSliceMaxDeviceCounterConsumptionsPerDevice, validateConsumption,
-		func(c resourcev1.DeviceCounterConsumption) string { return c.CounterSet }, consumes), consumes)...)
+		func(c resourcev1.DeviceCounterConsumption) string { return c.CounterSet }, consumes))...)
 	errs = append(errs, validateNodesOf(d, perDevice, p)...)
 	return append(errs, validateBinding(d.BindingConditions, d.BindingFailureConditions, p)...)
 }
@@ -237,9 +237,9 @@ func validateAttribute(a *resourcev1.DeviceAttribute, p *field.Path) field.Error
 	refuse(a.BoolValues != nil && len(a.BoolValues) == 0, "bools", a.BoolValues)
 	refuse(a.IntValues != nil && len(a.IntValues) == 0, "ints", a.IntValues)
 	refuse(a.StringValues != nil && len(a.StringValues) == 0, "strings", a.StringValues)
-	errs = append(errs, validateItems(a.StringValues, -1, validateText, p.Child("strings"))...)
+	errs = append(errs, validateItems(a.StringValues, 0, validateText, p.Child("strings"))...)
 	refuse(a.VersionValues != nil && len(a.VersionValues) == 0, "versions", a.VersionValues)
-	errs = append(errs, validateItems(a.VersionValues, -1, validateVersion, p.Child("versions"))...)
+	errs = append(errs, validateItems(a.VersionValues, 0, validateVersion, p.Child("versions"))...)
 	if n := len(valuesOf(a, 0)); n != 1 {
 		errs = append(errs, field.Invalid(p, "", "exactly one value must be specified").WithOrigin("union").MarkCoveredByDeclarative())
 	}
@@ -283,6 +283,6 @@ func isSemver(s string) bool {
 	const number = `(0|[1-9]\d*)`
 	const before = `(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)`
 	const build = `[0-9a-zA-Z-]+`
-	ok, err := regexp.MatchString(`^`+number+`\.`+number+`\.`+number+`(-`+before+`(\.`+before+`)*)?(\+`+build+`(\.`+build+`)*)?$`, s)
-	return err == nil && ok
+	ok, _ := regexp.MatchString(`^`+number+`\.`+number+`\.`+number+`(-`+before+`(\.`+before+`)*)?(\+`+build+`(\.`+build+`)*)?$`, s)
+	return ok
 }

@@ -3,7 +3,6 @@ package resource
 import (
 	"github.com/google/uuid"
 	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -20,11 +19,11 @@ func validateClaimStatus(c, old claim) field.ErrorList {
 	s, before := &c.Status, &old.Status
 	reserved, devices, allocation := p.Child("reservedFor"), p.Child("devices"), p.Child("allocation")
 	errs := covered(validateSet(s.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize, validateConsumer,
-		func(r resourcev1.ResourceClaimConsumerReference) types.UID { return r.UID }, reserved), reserved)
+		func(r resourcev1.ResourceClaimConsumerReference) types.UID { return r.UID }, reserved))
 	of := allocated(s)
-	errs = append(errs, covered(validateSet(s.Devices, -1, func(d resourcev1.AllocatedDeviceStatus, p *field.Path) field.ErrorList {
+	errs = append(errs, covered(validateSet(s.Devices, 0, func(d resourcev1.AllocatedDeviceStatus, p *field.Path) field.ErrorList {
 		return validateDeviceStatus(&d, of, p)
-	}, func(d resourcev1.AllocatedDeviceStatus) deviceID { return idOf(&d) }, devices), devices)...)
+	}, func(d resourcev1.AllocatedDeviceStatus) deviceID { return idOf(&d) }, devices))...)
 	if len(s.ReservedFor) > 0 {
 		switch {
 		case s.Allocation == nil:
@@ -33,14 +32,10 @@ func validateClaimStatus(c, old claim) field.ErrorList {
 			errs = append(errs, field.Forbidden(reserved, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"))
 		}
 	}
-	switch {
-	case s.Allocation == nil:
-	case before.Allocation == nil:
+	if s.Allocation != nil && before.Allocation == nil {
 		errs = append(errs, validateAllocation(s.Allocation, namesOf(&c.Spec.Devices), allocation)...)
-	case !equality.Semantic.DeepEqual(s.Allocation, before.Allocation):
-		errs = append(errs, check.Immutable(allocation, s.Allocation, before.Allocation).WithOrigin("update").MarkCoveredByDeclarative()...)
 	}
-	return check.Declared(errs, declare(true).status(s, before, p))
+	return check.Declared(errs, declarations{}.status(s, before, p))
 }
 
 func adds(now, before []resourcev1.ResourceClaimConsumerReference) bool {
@@ -68,8 +63,8 @@ func validateConsumer(r resourcev1.ResourceClaimConsumerReference, p *field.Path
 
 func validateAllocation(a *resourcev1.AllocationResult, names requestNames, p *field.Path) field.ErrorList {
 	results, config, nodes := p.Child("devices", "results"), p.Child("devices", "config"), p.Child("nodeSelector")
-	errs := covered(validateItems(a.Devices.Results, resourcev1.AllocationResultsMaxSize, names.validateResult, results), results)
-	errs = append(errs, covered(validateItems(a.Devices.Config, 2*maxConfigs, names.validateAllocatedConfig, config), config)...)
+	errs := covered(validateItems(a.Devices.Results, resourcev1.AllocationResultsMaxSize, names.validateResult, results))
+	errs = append(errs, covered(validateItems(a.Devices.Config, 2*maxConfigs, names.validateAllocatedConfig, config))...)
 	if a.NodeSelector != nil {
 		errs = append(errs, podspec.ValidateNodeSelector(a.NodeSelector, nodes)...)
 	}
@@ -86,17 +81,12 @@ func sources() []resourcev1.AllocationConfigSource {
 	return []resourcev1.AllocationConfigSource{resourcev1.AllocationConfigSourceClaim, resourcev1.AllocationConfigSourceClass}
 }
 
+// validateResult leaves to the declarations what they say of every new result.
 func (n requestNames) validateResult(r resourcev1.DeviceRequestAllocationResult, p *field.Path) field.ErrorList {
 	errs := n.validateRef(r.Request, p.Child("request"))
-	errs = append(errs, declaredDriver(r.Driver, p.Child("driver"))...)
-	errs = append(errs, validatePool(r.Pool, p.Child("pool")).MarkCoveredByDeclarative()...)
 	errs = append(errs, validateLabel(r.Device, p.Child("device"))...)
 	errs = append(errs, validateBinding(r.BindingConditions, r.BindingFailureConditions, p)...)
-	errs = append(errs, validateTolerations(r.Tolerations, p.Child("tolerations"))...)
-	if r.ShareID != nil {
-		errs = append(errs, validateUUID(string(*r.ShareID), p.Child("shareID")).MarkCoveredByDeclarative()...)
-	}
-	return errs
+	return append(errs, validateTolerations(r.Tolerations, p.Child("tolerations"))...)
 }
 
 // validateUUID requires a UUID in lower case.
@@ -113,10 +103,10 @@ func validateUUID(uid string, p *field.Path) field.ErrorList {
 // validateBinding validates the conditions that a pod's binding waits for, and those that end the wait.
 func validateBinding(conditions, failures []string, p *field.Path) field.ErrorList {
 	good, bad := p.Child("bindingConditions"), p.Child("bindingFailureConditions")
-	errs := covered(validateItems(conditions, resourcev1.BindingConditionsMaxSize, metavalidation.ValidateLabelName, good), good)
-	errs = append(errs, covered(validateItems(failures, resourcev1.BindingFailureConditionsMaxSize, metavalidation.ValidateLabelName, bad), bad)...)
+	errs := covered(validateItems(conditions, resourcev1.BindingConditionsMaxSize, metavalidation.ValidateLabelName, good))
+	errs = append(errs, covered(validateItems(failures, resourcev1.BindingFailureConditionsMaxSize, metavalidation.ValidateLabelName, bad))...)
 	none := func(string, *field.Path) field.ErrorList { return nil }
-	errs = append(errs, validateSet(conditions, -1, none, itself, good)...)
+	errs = append(errs, validateSet(conditions, 0, none, itself, good)...)
 	wanted, seen := map[string]bool{}, map[string]bool{}
 	for _, c := range conditions {
 		wanted[c] = true
@@ -176,5 +166,5 @@ func validateNetwork(n *resourcev1.NetworkDeviceData, p *field.Path) field.Error
 	ips := p.Child("ips")
 	return append(errs, covered(validateSet(n.IPs, resourcev1.NetworkDeviceDataMaxIPs, func(ip string, p *field.Path) field.ErrorList {
 		return validation.IsValidInterfaceAddress(p, ip)
-	}, itself, ips), ips)...)
+	}, itself, ips))...)
 }

@@ -36,6 +36,8 @@ func compile(expression string) (uint64, error) {
 		return resourcev1.CELSelectorExpressionMaxCost, nil
 	case "dear":
 		return resourcev1.CELSelectorExpressionMaxCost + 1, nil
+	case "odd":
+		return 0, &field.Error{Type: field.ErrorTypeInvalid, Field: "x", BadValue: "y", Detail: "odd"}
 	case "broken":
 		return 0, &field.Error{Type: field.ErrorTypeInternal, Detail: "no environment"}
 	}
