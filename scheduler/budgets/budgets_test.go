@@ -1,8 +1,11 @@
 package budgets_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +43,7 @@ func pods(keys ...string) (all []*corev1.Pod) {
 func TestViolated(t *testing.T) {
 	no := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 	without := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpDoesNotExist}}}
+	others := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "z", Operator: metav1.LabelSelectorOpDoesNotExist}}}
 	disrupted := budget("b", 0, of("a"))
 	disrupted.Status.DisruptedPods = map[string]metav1.Time{"p0": {}}
 	elsewhere := budget("b", 0, of("a"))
@@ -49,15 +53,16 @@ func TestViolated(t *testing.T) {
 		pods    []*corev1.Pod
 		want    []bool
 	}{
-		"no budgets":             {nil, pods("a", ""), []bool{false, false}},
-		"used up":                {[]*policyv1.PodDisruptionBudget{budget("b", 1, of("a"))}, pods("a", "b", "a", "a"), []bool{false, false, true, true}},
-		"disrupted already":      {[]*policyv1.PodDisruptionBudget{disrupted}, pods("a", "a"), []bool{false, true}},
-		"of another namespace":   {[]*policyv1.PodDisruptionBudget{elsewhere}, pods("a"), []bool{false}},
-		"none selected":          {[]*policyv1.PodDisruptionBudget{budget("b", 0, nil), budget("c", 0, &metav1.LabelSelector{})}, pods("a"), []bool{false}},
-		"invalid":                {[]*policyv1.PodDisruptionBudget{budget("b", 0, no)}, pods("a"), []bool{false}},
-		"a pod without labels":   {[]*policyv1.PodDisruptionBudget{budget("b", 0, without)}, pods("", "b"), []bool{false, true}},
-		"two":                    {[]*policyv1.PodDisruptionBudget{budget("b", 2, of("a")), budget("c", 1, of("a"))}, pods("a", "a"), []bool{false, true}},
-		"the first by name ends": {[]*policyv1.PodDisruptionBudget{budget("c", 1, of("a")), budget("b", 0, of("a")), budget("d", 0, of("b"))}, pods("a", "a", "b"), []bool{true, true, true}},
+		"no budgets":                          {nil, pods("a", ""), []bool{false, false}},
+		"used up":                             {[]*policyv1.PodDisruptionBudget{budget("b", 1, of("a"))}, pods("a", "b", "a", "a"), []bool{false, false, true, true}},
+		"disrupted already":                   {[]*policyv1.PodDisruptionBudget{disrupted}, pods("a", "a"), []bool{false, true}},
+		"of another namespace":                {[]*policyv1.PodDisruptionBudget{elsewhere}, pods("a"), []bool{false}},
+		"none selected":                       {[]*policyv1.PodDisruptionBudget{budget("b", 0, nil), budget("c", 0, &metav1.LabelSelector{})}, pods("a"), []bool{false}},
+		"invalid":                             {[]*policyv1.PodDisruptionBudget{budget("b", 0, no)}, pods("a"), []bool{false}},
+		"a pod without labels":                {[]*policyv1.PodDisruptionBudget{budget("b", 0, without)}, pods("", "b"), []bool{false, true}},
+		"two":                                 {[]*policyv1.PodDisruptionBudget{budget("b", 2, of("a")), budget("c", 1, of("a"))}, pods("a", "a"), []bool{false, true}},
+		"the first by name spares the others": {[]*policyv1.PodDisruptionBudget{budget("c", 1, others), budget("b", 0, of("a"))}, pods("a", "b"), []bool{true, false}},
+		"the first by name ends":              {[]*policyv1.PodDisruptionBudget{budget("c", 1, of("a")), budget("b", 0, of("a")), budget("d", 0, of("b"))}, pods("a", "a", "b"), []bool{true, true, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, budgets.Of(tt.budgets...).Violated(tt.pods)); diff != "" {
@@ -102,6 +107,29 @@ func TestCurrent(t *testing.T) {
 	in.Drop("default", "x")
 	put(budget("y", 0, of("a")))
 	want(true, false)
+	before := b.Current()
+	put(budget("z", 0, of("b")))
+	in.Drop("default", "z")
+	if b.Current() != before {
+		t.Error("the set is made again when all is as it was")
+	}
+}
+
+func TestWaitSynced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := informer.New[*policyv1.PodDisruptionBudget](memory.New[*policyv1.PodDisruptionBudget](), informer.Options{})
+		b := budgets.New(in)
+		b.Watch(nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := b.WaitSynced(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("before it runs: %v", err)
+		}
+		go func() { _ = in.Run(t.Context()) }()
+		if err := b.WaitSynced(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func Example() {

@@ -71,14 +71,14 @@ func TestNamespaces(t *testing.T) {
 	g := groups.New(in)
 	red := labels.SelectorFromSet(labels.Set{"team": "red"})
 	before := g.Version()
-	for _, name := range []string{"b", "a", "c"} {
+	for _, name := range []string{"b", "a", "f", "e", "c", "h", "d", "g"} {
 		ns := &corev1.Namespace{ObjectMeta: named("", name)}
 		if name != "c" {
 			ns.Labels = map[string]string{"team": "red"}
 		}
 		in.Namespaces.Put(ns)
 	}
-	if got := g.Namespaces(red); !slices.Equal(got, []string{"a", "b"}) {
+	if got := g.Namespaces(red); !slices.Equal(got, []string{"a", "b", "d", "e", "f", "g", "h"}) {
 		t.Errorf("red are %v", got)
 	}
 	if g.Version() == before {

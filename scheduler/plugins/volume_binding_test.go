@@ -62,6 +62,8 @@ func TestVolumeBindingOfNodes(t *testing.T) {
 	here, away := at(corev1.LabelHostname, "n"), at(corev1.LabelHostname, "m")
 	near := class("near", "disk.example.com", storagev1.VolumeBindingWaitForFirstConsumer)
 	near.AllowedTopologies = []corev1.TopologySelectorTerm{{}, {MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: "rack", Values: []string{"a", "b"}}}}}
+	odd := near.DeepCopy()
+	odd.AllowedTopologies[1].MatchLabelExpressions[0].Key = "a b"
 	broken := func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: "Near"}}}
 	}
@@ -87,6 +89,7 @@ func TestVolumeBindingOfNodes(t *testing.T) {
 		"made for this node":          {stocked(claimed("c", "late", selected("n"))), using("c"), nil, nil, nil},
 		"made for another node":       {stocked(claimed("c", "late", selected("m"))), using("c"), nil, nil, never(bindConflict)},
 		"made, of the topology":       {stocked(near, claimed("c", "near")), using("c"), labeled("rack", "b"), nil, nil},
+		"made, of no topology":        {stocked(odd, claimed("c", "near")), using("c"), labeled("rack", "b"), nil, never(bindConflict)},
 		"made, of another topology":   {stocked(near, claimed("c", "near")), using("c"), labeled("rack", "c"), nil, never(bindConflict)},
 		"a selector that is not one":  {stocked(claimed("c", "local", broken)), using("c"), nil, nil, &scheduler.Refusal{Err: errors.New(`error creating internal label selector for claim: ns/c: "Near" is not a valid label selector operator`)}},
 		"a class that is gone, later": {stocked(claimed("c", "local"), disk("pv", "1Gi", here), disk("pw", "1Gi", here)), using("c"), nil, nil, nil},

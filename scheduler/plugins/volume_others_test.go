@@ -59,14 +59,17 @@ func TestVolumeRestrictions(t *testing.T) {
 	withDisk[0].Spec.Volumes = append(withDisk[0].Spec.Volumes, inline(ebs("a")).Spec.Volumes...)
 	decides(t, plugins.VolumeRestrictions{}, map[string]placing{
 		"a GCE PD":                 disks(gcePD("a", false), gcePD("a", true), refused(busy)),
+		"a GCE PD, written here":   disks(gcePD("a", true), gcePD("a", false), refused(busy)),
 		"a GCE PD, for reading":    disks(gcePD("a", true), gcePD("a", true), nil),
 		"another GCE PD":           disks(gcePD("a", false), gcePD("b", false), nil),
 		"an EBS volume":            disks(ebs("a"), ebs("a"), refused(busy)),
 		"another EBS volume":       disks(ebs("a"), ebs("b"), nil),
 		"an iSCSI disk":            disks(iscsi("a", true), iscsi("a", false), refused(busy)),
+		"an iSCSI disk, written":   disks(iscsi("a", false), iscsi("a", true), refused(busy)),
 		"an iSCSI disk, to read":   disks(iscsi("a", true), iscsi("a", true), nil),
 		"another iSCSI disk":       disks(iscsi("a", false), iscsi("b", false), nil),
 		"an RBD image":             disks(rbd("x", "p", "i", false), rbd("y", "p", "i", true), refused(busy)),
+		"an RBD image, written":    disks(rbd("x", "p", "i", true), rbd("y", "p", "i", false), refused(busy)),
 		"an RBD image, to read":    disks(rbd("x", "p", "i", true), rbd("y", "p", "i", true), nil),
 		"another RBD image":        disks(rbd("x", "p", "i", false), rbd("x", "p", "j", false), nil),
 		"an image of another pool": disks(rbd("x", "p", "i", false), rbd("x", "q", "i", false), nil),
@@ -200,6 +203,9 @@ func TestNodeVolumeLimits(t *testing.T) {
 	c1, v1 := claimed("c", "now", has("v")), disk("v", "1Gi", from(d, "h"))
 	c2, v2 := claimed("e", "now", has("w")), disk("w", "1Gi", from(d, "i"))
 	picky := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: d}, Spec: storagev1.CSIDriverSpec{PreventPodSchedulingIfMissing: ptr.To(true)}}
+	strict := picky.DeepCopy()
+	strict.Name = ebsDriver
+	share := corev1.VolumeSource{AzureFile: &corev1.AzureFileVolumeSource{SecretName: "s", ShareName: "x"}}
 	foreign := ephemeral()
 	old := disk("v", "1Gi")
 	old.Spec.AWSElasticBlockStore = &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1"}
@@ -239,7 +245,8 @@ func TestNodeVolumeLimits(t *testing.T) {
 		"inline, broken":                 {stocked(limits("", ebsDriver, 1)), inline(ebs("aws://z/bad")), nil, nil, &scheduler.Refusal{Err: errors.New("converting volume(v) from inline to csi: failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume (aws://z/bad)")}},
 		"a plugin's volume":              {stocked(claimed("c", "now", has("v")), old, limits("", ebsDriver, 0)), using("c"), nil, nil, full},
 		"a plugin's class":               {stocked(oldClass, claimed("c", "old"), limits("", ebsDriver, 0)), using("c"), nil, nil, full},
-		"a plugin's class, not replaced": {stocked(oldClass, claimed("c", "old")), using("c"), nil, nil, nil},
+		"a plugin's class, not replaced": {stocked(oldClass, claimed("c", "old"), strict), using("c"), nil, nil, nil},
+		"inline, never replaced":         {stocked(limits("", "file.csi.azure.com", 0)), inline(share), nil, nil, nil},
 	})
 	gone := func(p *corev1.Pod, node, nominated string) scheduler.Event {
 		p.Spec.NodeName, p.Status.NominatedNodeName = node, nominated

@@ -3,12 +3,14 @@ package volumes_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/volumes"
@@ -129,6 +131,9 @@ func TestReserveFails(t *testing.T) {
 		if _, err := v.Reserve(pod("a", "z"), "n"); err == nil || err.Error() != `error getting PVC "ns/z": persistentvolumeclaims "ns/z" not found` {
 			t.Errorf("for no claim: %v", err)
 		}
+		if _, err := v.Reserve(pod("a", "odd"), "n"); err == nil || errors.Is(err, volumes.ErrChanged) {
+			t.Errorf("for a claim with a selector that is none: %v", err)
+		}
 		if _, err := v.Reserve(pod("a", "now"), "n"); !errors.Is(err, volumes.ErrChanged) {
 			t.Errorf("for a claim that has to be bound: %v", err)
 		}
@@ -136,6 +141,10 @@ func TestReserveFails(t *testing.T) {
 			t.Errorf("for bound claims: %v", err)
 		}
 	}, with(claim("x", "local"), disk("d", "n"), claim("now", ""), func() *corev1.PersistentVolumeClaim {
+		c := claim("odd", "local")
+		c.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: "Near"}}}
+		return c
+	}(), func() *corev1.PersistentVolumeClaim {
 		c := claim("bound", "local")
 		c.Spec.VolumeName, c.Annotations = "d", map[string]string{completed: "yes"}
 		return c
@@ -321,6 +330,16 @@ func TestWatch(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestClaimOf(t *testing.T) {
+	p := pod("p", "x")
+	ephemeral := &corev1.Volume{Name: "e", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}
+	for want, volume := range map[string]*corev1.Volume{"x false": &p.Spec.Volumes[0], "p-e true": ephemeral, " false": {Name: "other"}} {
+		if name, own := volumes.ClaimOf(p, volume); fmt.Sprint(name, " ", own) != want {
+			t.Errorf("%s: claim %q, own %t, want %q", volume.Name, name, own, want)
+		}
+	}
 }
 
 func canceled() context.Context {
