@@ -41,4 +41,18 @@ func TestSharedSets(t *testing.T) {
 	if at(again) != at(stored("f:size")) || len(first) != 1 {
 		t.Error("equal sets are not shared after many others")
 	}
+	if at(again) == at(first) {
+		t.Error("all sets are kept")
+	}
+	read := func() map[string]any {
+		obj, err := k.DecodeStored([]byte(`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a","managedFields":[{"manager":"m","fieldsV1":{"f:spec":{"f:size":{}}}}]}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, _, _ := unstructured.NestedFieldNoCopy(obj.(object).Object, "metadata", "managedFields")
+		return entries.([]any)[0].(map[string]any)["fieldsV1"].(map[string]any)
+	}
+	if at(read()) != at(again) {
+		t.Error("what is read does not share what was stored")
+	}
 }

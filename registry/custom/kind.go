@@ -235,8 +235,8 @@ func asStored(value any) any {
 			}
 		}
 	case float64:
-		if value >= math.MinInt64 && value < math.MaxInt64 && float64(int64(value)) == value {
-			return int64(value)
+		if n := int64(value); value < math.MaxInt64 && float64(n) == value {
+			return n
 		}
 	}
 	return nil

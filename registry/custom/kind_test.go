@@ -163,6 +163,9 @@ func TestKindScale(t *testing.T) {
 	if n, _ := k.Sub.Scale.Status(widget(t, "status: {size: x}")); n != 0 {
 		t.Errorf("%d replicas", n)
 	}
+	if !k.Sub.Scale.Validated {
+		t.Error("replicas are not validated")
+	}
 	if err := k.Sub.Scale.Readable(received(t, k, "spec: {}")); err != nil {
 		t.Errorf("not readable: %v", err)
 	}

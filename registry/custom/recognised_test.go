@@ -77,6 +77,14 @@ func TestRecognisedMetadata(t *testing.T) {
 	if !custom.Canonical(whole) {
 		t.Error("the whole is not known")
 	}
+	for _, odd := range []any{
+		nil, map[string]any{}, map[string]any{"labels": map[string]any{"\xff": "a"}}, map[string]any{"labels": map[string]any{"a": "\xff"}},
+		map[string]any{"managedFields": []any{map[string]any{"fieldsV1": map[string]any{"\xff": map[string]any{}}}}},
+	} {
+		if custom.Canonical(odd) {
+			t.Errorf("%v is known", odd)
+		}
+	}
 	for name, value := range maps.All(whole) {
 		if !custom.Canonical(map[string]any{name: value}) {
 			t.Errorf("%s is not known", name)
@@ -112,5 +120,44 @@ func TestBoundsOfNumbers(t *testing.T) {
 	}
 	if refused < 50 {
 		t.Errorf("%d were refused", refused)
+	}
+}
+
+// TestFormatsWithoutType: a format means something for values of other types, too, if a schema names no type.
+func TestFormatsWithoutType(t *testing.T) {
+	refused := 0
+	for _, format := range []string{"", "int32", "int64", "double", "float", "date", "byte", "nonsense"} {
+		s := apiextensionsv1.JSONSchemaProps{Format: format, XPreserveUnknownFields: new(true)}
+		v, validator, _ := bothVersions(t, &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"n": s}})
+		for _, value := range []any{nil, "x", true, int64(1), int64(1) << 40, 1.5, []any{"x"}, map[string]any{"a": "b"}} {
+			obj := &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "a"}, "n": value,
+			}}
+			want := texts(validation.ValidateCustomResource(nil, obj.Object, validator))
+			if got := texts(v.Validate(t.Context(), obj)); got != want {
+				t.Errorf("%v of format %q: %q, want %q", value, format, got, want)
+			}
+			if want != "" {
+				refused++
+			}
+		}
+	}
+	if refused < 5 {
+		t.Errorf("%d were refused", refused)
+	}
+}
+
+// TestDefaultOfOthers: an object of another version or kind gets no defaults.
+func TestDefaultOfOthers(t *testing.T) {
+	v := define(t, `{type: object, properties: {a: {type: integer, default: 1}}}`, anything)
+	for name, change := range map[string]func(object){
+		"another version": func(u object) { u.SetAPIVersion("example.com/v2") },
+		"another kind":    func(u object) { u.SetKind("Gadget") },
+	} {
+		u := widget(t, "spec: {}")
+		change(u)
+		if v.Default(u); jsonOf(t, u.Object["spec"]) != "{}" {
+			t.Errorf("%s: %v", name, u.Object["spec"])
+		}
 	}
 }

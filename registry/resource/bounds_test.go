@@ -30,6 +30,9 @@ func TestClaimBounds(t *testing.T) {
 			at + `selectors[0].cel.expression: Invalid value: "x": compilation failed`}},
 		{Name: "a count of an alternative", To: sub(func(s *resourcev1.DeviceSubRequest) { s.Count = 2 }), Refused: []string{
 			at + `count: Invalid value: 2: must not be specified when allocationMode is 'All'`}},
+		{Name: "a value that is tolerated", To: request(func(r *resourcev1.ExactDeviceRequest) {
+			r.Tolerations = []resourcev1.DeviceToleration{{Key: "a", Operator: resourcev1.DeviceTolerationOpEqual, Value: "a b"}}
+		}), Refused: []string{`spec.devices.requests[0].exactly.tolerations[0].value: Invalid value: "a b": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`}},
 		{Name: "the longest selector", To: request(func(r *resourcev1.ExactDeviceRequest) { r.Selectors = selecting(repeat(10 << 10)) }), Refused: []string{
 			expression + `"` + repeat(10<<10) + `": compilation failed`}},
 		{Name: "an odd compiler", To: request(func(r *resourcev1.ExactDeviceRequest) { r.Selectors = selecting("odd") }), Refused: []string{

@@ -64,9 +64,6 @@ func list[T any](of items[T], p *field.Path, values, old []T) field.ErrorList {
 				before = &old[at]
 			}
 		}
-		if before != nil && equality.Semantic.DeepEqual(values[i], *before) {
-			continue
-		}
 		errs = append(errs, of.rule(p.Index(i), &values[i], before)...)
 	}
 	return errs
@@ -193,7 +190,7 @@ func (d declarations) request(p *field.Path, r, old *resourcev1.DeviceRequest) f
 		old = &resourcev1.DeviceRequest{}
 	}
 	var errs field.ErrorList
-	if e := r.Exactly; e != nil && !equality.Semantic.DeepEqual(e, old.Exactly) {
+	if e := r.Exactly; e != nil {
 		before := old.Exactly
 		if before == nil {
 			before = &resourcev1.ExactDeviceRequest{}
@@ -269,7 +266,7 @@ func (d declarations) device(p *field.Path, s, old *resourcev1.AllocatedDeviceSt
 		errs = append(errs, apply(validate.UUID[string], p.Child("shareID"), s.ShareID, old.ShareID)...)
 	}
 	n, before := s.NetworkData, old.NetworkData
-	if n == nil || equality.Semantic.DeepEqual(n, before) {
+	if n == nil {
 		return errs
 	}
 	if before == nil {

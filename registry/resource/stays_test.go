@@ -95,6 +95,25 @@ func TestSlicesStay(t *testing.T) {
 	})
 }
 
+// TestCountersStay: counter sets are what they were if their names are.
+func TestCountersStay(t *testing.T) {
+	set := func(name, counter string) resourcev1.CounterSet {
+		return resourcev1.CounterSet{Name: name, Counters: map[string]resourcev1.Counter{counter: {}}}
+	}
+	old := slice()
+	old.Spec.Devices, old.Spec.SharedCounters = nil, []resourcev1.CounterSet{set("a", "a"), set("b", "B"), set("c", "C")}
+	now := old.DeepCopy()
+	now.Spec.SharedCounters = []resourcev1.CounterSet{set("d", "D"), set("b", "B"), set("c", "E")}
+	var got []string
+	for _, e := range registrytest.Replace(find(t, "resourceslices"), "", now, old) {
+		got = append(got, e.Field)
+	}
+	// What is declared comes last.
+	if want := []string{"spec.sharedCounters[1].counters", "spec.sharedCounters[0].counters", "spec.sharedCounters[2].counters"}; !slices.Equal(got, want) {
+		t.Errorf("refused %q, want %q", got, want)
+	}
+}
+
 func TestClassesStay(t *testing.T) {
 	k := find(t, "deviceclasses")
 	for _, name := range []string{"cpu", "kubernetes.io/gpu", "a.kubernetes.io/gpu", "requests.example.com/gpu", "example.com/" + repeat(64)} {
@@ -179,6 +198,16 @@ func TestItemsStay(t *testing.T) {
 			func(d *resourcev1.DeviceClaim) { d.Requests[1].FirstAvailable[0].AllocationMode = "None" },
 			[]string{"spec", "requests[1].firstAvailable[0].allocationMode"},
 		},
+		"an alternative in place of a request": {
+			func(*resourcev1.ResourceClaim) {},
+			func(d *resourcev1.DeviceClaim) {
+				d.Requests[0].Exactly, d.Requests[0].FirstAvailable = nil, d.Requests[1].FirstAvailable
+				d.Requests[0].FirstAvailable[0].AllocationMode = "Some"
+				d.Requests = d.Requests[:1]
+				d.Constraints[0].Requests = nil
+			},
+			[]string{"spec", "requests[0].firstAvailable[0].allocationMode"},
+		},
 		"too many selectors": {
 			func(*resourcev1.ResourceClaim) {},
 			func(d *resourcev1.DeviceClaim) {
@@ -243,6 +272,12 @@ func TestStatusStays(t *testing.T) {
 		return c
 	}
 	const network = `status.devices[0].networkData.`
+	registrytest.Update(t, k, "status", wide(1, 1), []claimChange{{Name: "no network", To: func(c *resourcev1.ResourceClaim) {
+		c.Status.Devices[0].NetworkData = nil
+	}}})
+	gone := allocated()
+	gone.Status.Allocation.Devices.Results[1].Request = "gone"
+	more(gone)
 	more(wide(256, 128))
 	more(wide(257, 129), network+`interfaceName: Too long: may not be more than 256 bytes`, network+`hardwareAddress: Too long: may not be more than 128 bytes`)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -117,6 +119,49 @@ func TestPreemptionRemembers(t *testing.T) {
 	if diff := cmp.Diff([]int{10, 0, 0, 0}, all); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// What is known is forgotten when it may not hold any more: with another budget, and as time passes for pods that have not started.
+func TestPreemptionForgets(t *testing.T) {
+	profile := scheduler.Profile{Plugins: plugins.Default()}
+	cluster := func(pods ...string) *scheduler.Snapshot {
+		var state scheduler.State
+		for _, name := range []string{"a", "b"} {
+			state.SetNode(node(name, "cpu", "4", "pods", "9"))
+		}
+		for _, p := range pods {
+			state.SetPod(running(t, p))
+		}
+		return state.Snapshot()
+	}
+	preempts := func(p plugins.DefaultPreemption, planner *scheduler.Planner, s *scheduler.Snapshot, want string) {
+		t.Helper()
+		vip := running(t, "vip n 4 20 0")
+		vip.Spec.NodeName = ""
+		n, err := p.Preempt(context.Background(), planner.Trial(vip, s, p.Name()))
+		if err != nil || n.Node != want {
+			t.Errorf("preempts on %+v, %v, want %s", n, err, want)
+		}
+	}
+	t.Run("budgets", func(t *testing.T) {
+		in := informer.New[*policyv1.PodDisruptionBudget](memory.New[*policyv1.PodDisruptionBudget](), informer.Options{})
+		p, planner := plugins.DefaultPreemption{Budgets: budgets.New(in)}, scheduler.NewPlanner(&profile)
+		s := cluster("x a 4 1 9 x", "y b 4 1 1 y") // the younger one goes
+		preempts(p, planner, s, "a")
+		pdb := budget("b", "x", 0)
+		pdb.ResourceVersion = "1"
+		in.Put(pdb)
+		preempts(p, planner, s, "b")
+	})
+	t.Run("time", func(t *testing.T) {
+		synctest.Test(t, func(*testing.T) {
+			p, planner := plugins.DefaultPreemption{}, scheduler.NewPlanner(&profile)
+			s := cluster("x a 4 1 -", "y b 4 1 1") // which starts in years
+			preempts(p, planner, s, "b")
+			time.Sleep(3 * 365 * 24 * time.Hour)
+			preempts(p, planner, s, "a")
+		})
+	})
 }
 
 // counting is a local predicate.

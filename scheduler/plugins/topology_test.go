@@ -380,6 +380,83 @@ func TestScorePodTopologySpread(t *testing.T) {
 	}
 }
 
+// What a node's pods were and are, with those that would go and come, is judged by the pods elsewhere.
+func TestInterPodAffinityOfChangedNodes(t *testing.T) {
+	const (
+		alone  = "node(s) didn't match pod affinity rules"
+		apart_ = "node(s) didn't match pod anti-affinity rules"
+		hated  = "node(s) didn't satisfy existing pods anti-affinity rules"
+	)
+	at := func(node string, labels string, change ...func(*corev1.PodSpec)) *corev1.Pod {
+		return guest(node+labels, labels, append(change, living(node))...)
+	}
+	nearWeb, web := near(term("zone", app("web"))), "app=web"
+	jealousOf := func(t corev1.PodAffinityTerm) *corev1.Pod { return elsewhere(guest("j", "", apart(t), living("c"))) }
+	byHost := guest("h", "", apart(term(corev1.LabelHostname, app("web"))), living("a")) // so that others' terms are looked at
+	for name, tt := range map[string]struct {
+		pod  *corev1.Pod
+		pods []*corev1.Pod // before
+		node string
+		is   []*corev1.Pod // on the node afterwards
+		want string
+	}{
+		"the last goes, and it is one itself":  {guest("p", web, nearWeb), []*corev1.Pod{at("c", web)}, "c", nil, ""},
+		"the last goes":                        {guest("p", "app=db", nearWeb), []*corev1.Pod{at("c", web)}, "c", nil, alone},
+		"the last goes there":                  {guest("p", web, nearWeb), []*corev1.Pod{at("c", web), at("a", web)}, "c", nil, alone},
+		"one comes":                            {guest("p", "app=db", nearWeb), []*corev1.Pod{at("a", web)}, "c", []*corev1.Pod{at("c", web)}, ""},
+		"another comes":                        {guest("p", "app=db", nearWeb), []*corev1.Pod{at("a", web)}, "c", []*corev1.Pod{at("c", "app=x")}, alone},
+		"one comes, where there is no zone":    {guest("p", "app=db", nearWeb), []*corev1.Pod{at("a", web)}, "d", []*corev1.Pod{at("d", web)}, alone},
+		"a second goes":                        {guest("p", "app=db", nearWeb), []*corev1.Pod{at("a", web), at("b", web)}, "b", nil, ""},
+		"an unwanted one goes":                 {guest("p", "", apart(term("zone", app("web")))), []*corev1.Pod{at("c", web)}, "c", nil, ""},
+		"an unwanted one comes":                {guest("p", "", apart(term("zone", app("web")))), []*corev1.Pod{at("a", web)}, "c", []*corev1.Pod{at("c", web)}, apart_},
+		"one of two unwanted goes":             {guest("p", "", apart(term("zone", app("web")))), []*corev1.Pod{at("a", web), at("b", web)}, "b", nil, apart_},
+		"an unwanted one comes without a zone": {guest("p", "", apart(term("zone", app("web")))), []*corev1.Pod{at("a", web)}, "d", []*corev1.Pod{at("d", web)}, ""},
+		"one goes that does not want it":       {guest("p", web), []*corev1.Pod{at("c", "", apart(term("zone", app("web"))))}, "c", nil, ""},
+		"one of two goes that do not want it": {guest("p", web), []*corev1.Pod{at("a", "", apart(term("zone", app("web")))), at("b", "", apart(term("zone", app("web"))))},
+			"b", nil, hated},
+		"one comes that does not want it":   {guest("p", web), []*corev1.Pod{byHost}, "c", []*corev1.Pod{at("c", "", apart(term("zone", app("web"))))}, hated},
+		"one comes that does not want dbs":  {guest("p", web), []*corev1.Pod{byHost}, "c", []*corev1.Pod{at("c", "", apart(term("zone", app("db"))))}, ""},
+		"one comes without a zone":          {guest("p", web), []*corev1.Pod{byHost}, "d", []*corev1.Pod{at("d", "", apart(term("zone", app("web"))))}, ""},
+		"one comes that wants no red team":  {guest("p", web), []*corev1.Pod{byHost}, "c", []*corev1.Pod{jealousOf(term("zone", app("web"), inTeam("red")))}, hated},
+		"one comes that wants no blue team": {guest("p", web), []*corev1.Pod{byHost}, "c", []*corev1.Pod{jealousOf(term("zone", app("web"), inTeam("blue")))}, ""},
+	} {
+		s := scheduler.NewSnapshot(street(), tt.pods)
+		prepared, err := plugins.InterPodAffinity{Groups: related()}.Prepare(tt.pod, s)
+		if err != nil || prepared.CheckChanged == nil {
+			t.Fatalf("%s: %+v, %v", name, prepared, err)
+		}
+		was := s.Node(tt.node)
+		got := ""
+		if r := prepared.CheckChanged(was, scheduler.NewNodeInfo(was.Node, tt.is...)); r != nil {
+			got = strings.Join(r.Reasons, ", ")
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// By default pods are spread over nodes and zones, also where some nodes are in no zone.
+func TestScoreByDefault(t *testing.T) {
+	nodes := street()
+	for _, n := range nodes {
+		if zone := n.Labels["zone"]; zone != "" {
+			n.Labels[corev1.LabelTopologyZone] = zone
+		}
+	}
+	web := func(name, node string) *corev1.Pod { return guest(name, "app=web", living(node)) }
+	profile := scheduler.Profile{Plugins: []scheduler.Enabled{{Plugin: plugins.PodTopologySpread{Groups: related()}, Weight: 1, PriorityOnly: true}}}
+	d := profile.Schedule(guest("p", "app=web"), scheduler.NewSnapshot(nodes, []*corev1.Pod{web("1", "b"), web("2", "b"), web("3", "c")}))
+	got := ""
+	for _, v := range d.Verdicts {
+		got += fmt.Sprintf("%s:%d ", v.Node, v.Scores[0].Raw)
+	}
+	// Each is 2 for a skew of 3 and ln(4+2) for a pod on the node, and in a zone 4 for a skew of 5 and ln(3+2) for a pod there.
+	if want := "a:9 b:13 c:9 d:2 "; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // What the plugins keep from pod to pod equals a fresh count after every change of the cluster.
 func TestCachedCountsAreFresh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -439,7 +516,7 @@ func TestCachedCountsOfManyKinds(t *testing.T) {
 	planner := scheduler.NewPlanner(&profile)
 	state := scheduler.NewSnapshot(street(), nil).State()
 	for i := range 3 {
-		for k := range 100 {
+		for k := range 150 {
 			name := fmt.Sprint(k)
 			p := guest(fmt.Sprint(k, "-", i), "app="+name, spread(1, "zone", corev1.DoNotSchedule, app(name)), apart(term(corev1.LabelHostname, app(name))))
 			want, got := profile.Schedule(p, state.Snapshot()), planner.Schedule(p, state.Snapshot())

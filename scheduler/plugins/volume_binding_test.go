@@ -262,6 +262,31 @@ func TestVolumeBindingWithoutVolumes(t *testing.T) {
 	}
 }
 
+// Volumes are reserved for pods with claims that are not bound.
+func TestVolumeBindingReserves(t *testing.T) {
+	s := stocked(claimed("c", "local"), disk("pv", "4Gi"), labeled())
+	for name, tt := range map[string]struct {
+		plugin plugins.VolumeBinding
+		pod    *corev1.Pod
+		skips  bool
+	}{
+		"without volumes":      {plugins.VolumeBinding{}, using("c"), true},
+		"a pod without claims": {plugins.VolumeBinding{Volumes: s.Volumes}, using(), true},
+		"a pod with a claim":   {plugins.VolumeBinding{Volumes: s.Volumes}, using("c"), false},
+	} {
+		if got := tt.plugin.SkipReserve(tt.pod); got != tt.skips {
+			t.Errorf("%s: skipped %t", name, got)
+		}
+		undo, err := tt.plugin.Reserve(t.Context(), tt.pod, "n")
+		if err != nil || (undo == nil) != tt.skips || tt.plugin.SkipPreBind(tt.pod, "n") != tt.skips {
+			t.Errorf("%s: reserved %t, %v", name, undo != nil, err)
+		}
+		if undo != nil {
+			undo()
+		}
+	}
+}
+
 // happened is an event about another object.
 func happened(kind scheduler.EventKind, old, obj informer.Object) scheduler.Event {
 	return scheduler.Event{Kind: kind, OldObject: old, Object: obj}

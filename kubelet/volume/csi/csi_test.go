@@ -23,7 +23,6 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers/attachdetach"
 	"github.com/keelson-dev/keelson/controllers/controllerstest"
-	"github.com/keelson-dev/keelson/kubelet/volume/claims"
 	"github.com/keelson-dev/keelson/kubelet/volume/csi"
 )
 
@@ -41,6 +40,7 @@ func TestRegistration(t *testing.T) {
 		t.Errorf("drivers: %+v", d)
 	}
 	b.leave()
+	b.must(os.RemoveAll(filepath.Join(b.dir, "plugins_registry"))) // which is no reason to end
 	b.eventually("the driver is gone", func() bool {
 		return len(get[*storagev1.CSINode](b, "csinodes", "", "node").Spec.Drivers) == 0 && len(get[*corev1.Node](b, "nodes", "", "node").Annotations) == 0
 	})
@@ -278,6 +278,7 @@ func TestInline(t *testing.T) {
 	}
 	b.must(b.tearDown(inlineOf("p")))
 	b.must(b.api.Add(b.Context(), object(func(s *storagev1.CSIDriverSpec) {
+		s.AttachRequired = nil // which is not about these
 		s.VolumeLifecycleModes, s.PodInfoOnMount = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}, new(true)
 	})))
 	if err := b.setUp(mountOf("p")); err == nil || !strings.HasSuffix(err.Error(), `volume mode "Persistent" not supported by driver disks.example.com (only supports ["Ephemeral"])`) {
@@ -297,6 +298,15 @@ func TestInline(t *testing.T) {
 	b.must(b.tearDown(inlineOf("p")))
 	b.took("unpublish " + handle)
 	b.bare()
+	for _, readOnly := range []*bool{nil, new(false), new(true)} {
+		m := inlineOf("p")
+		m.Volume.CSI.ReadOnly = readOnly
+		b.must(b.setUp(m))
+		if got := b.script.publish.GetReadonly(); got != (readOnly != nil && *readOnly) {
+			t.Errorf("published read-only: %t", got)
+		}
+		b.must(b.tearDown(m))
+	}
 }
 
 // TestSecretsAndTokens reach the driver where its object says.
@@ -319,6 +329,11 @@ func TestSecretsAndTokens(t *testing.T) {
 	if r := b.script.publish; b.script.stage.GetSecrets()["key"] != "one" || r.GetSecrets()["key"] != "two" ||
 		r.GetVolumeContext()[tokens] != `{"vault":{"token":"default/sa for [vault]","expirationTimestamp":null}}` {
 		t.Errorf("published with %v", r)
+	}
+	m = mountOf("q")
+	m.Pod.Spec.ServiceAccountName = "none"
+	if err := b.setUp(m); err == nil || !strings.HasSuffix(err.Error(), "failed to get service accoount token attributes: no such account") {
+		t.Errorf("without a token: %v", err)
 	}
 }
 
@@ -400,49 +415,6 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestGroup: volumes are given to the pod's group, by the kubelet or by the driver.
-func TestGroup(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root may give files away")
-	}
-	file := storagev1.FileFSGroupPolicy
-	none := storagev1.NoneFSGroupPolicy
-	for name, test := range map[string]struct {
-		policy *storagev1.FSGroupPolicy
-		change func(*script, *claims.Mount)
-		want   bool
-	}{
-		"one node, file system": {nil, nil, true},
-		"unknown file system":   {nil, func(_ *script, m *claims.Mount) { m.Persistent.Spec.CSI.FSType = "" }, false},
-		"many nodes": {nil, func(_ *script, m *claims.Mount) {
-			m.Persistent.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
-		}, false},
-		"always":                   {&file, func(_ *script, m *claims.Mount) { m.Persistent.Spec.CSI.FSType = "" }, true},
-		"always, but only to read": {&file, func(_ *script, m *claims.Mount) { m.ReadOnly = true }, false},
-		"never":                    {&none, nil, false},
-		"by the driver": {&file, func(s *script, _ *claims.Mount) {
-			s.can = append(s.can, csispec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP)
-		}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := start(t, csi.Options{}, object(func(s *storagev1.CSIDriverSpec) { s.FSGroupPolicy = test.policy }))
-			m := mountOf("p")
-			m.Pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(4321))}
-			if test.change != nil {
-				test.change(b.script, &m)
-			}
-			b.must(b.setUp(m))
-			info, err := os.Stat(filepath.Join(b.at(m), "mount"))
-			if b.must(err); (info.Mode()&os.ModeSetgid != 0) != test.want {
-				t.Errorf("mode %v", info.Mode())
-			}
-			if got := b.script.publish.GetVolumeCapability().GetMount().GetVolumeMountGroup() == "4321"; got != (name == "by the driver") {
-				t.Errorf("the driver is told of the group: %v", got)
-			}
-		})
-	}
-}
-
 // TestModes: access modes are mapped, and told apart for drivers that do so.
 func TestModes(t *testing.T) {
 	for mode, want := range map[corev1.PersistentVolumeAccessMode][2]csispec.VolumeCapability_AccessMode_Mode{
@@ -450,6 +422,7 @@ func TestModes(t *testing.T) {
 		corev1.ReadWriteOncePod: {csispec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, csispec.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER},
 		corev1.ReadOnlyMany:     {csispec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY, csispec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY},
 		corev1.ReadWriteMany:    {csispec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER, csispec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER},
+		"x":                     {csispec.VolumeCapability_AccessMode_UNKNOWN, csispec.VolumeCapability_AccessMode_UNKNOWN},
 	} {
 		for i, want := range want {
 			b := start(t, csi.Options{}, object(nil))

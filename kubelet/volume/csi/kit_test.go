@@ -87,7 +87,13 @@ func (s *script) GetInfo(context.Context, *registration.InfoRequest) (*registrat
 }
 
 func (s *script) NotifyRegistrationStatus(_ context.Context, status *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
-	s.set(func() { s.status = status })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.fail["notify"]; err != nil {
+		delete(s.fail, "notify")
+		return nil, err
+	}
+	s.status = status
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
@@ -173,10 +179,13 @@ type bench struct {
 	leave   func() // the scripted driver
 }
 
-// tokens issues one.
+// tokens issues one to all accounts but "none".
 type tokens struct{}
 
 func (tokens) Token(_ context.Context, namespace, account string, r authenticationv1.TokenRequestSpec) (authenticationv1.TokenRequestStatus, error) {
+	if account == "none" {
+		return authenticationv1.TokenRequestStatus{}, errors.New("no such account")
+	}
 	return authenticationv1.TokenRequestStatus{Token: fmt.Sprint(namespace, "/", account, " for ", r.Audiences)}, nil
 }
 

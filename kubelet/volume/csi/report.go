@@ -21,19 +21,18 @@ func (d *Drivers) use(ctx context.Context, volume corev1.UniqueVolumeName) (*cor
 	return d.report(ctx)
 }
 
-// unuse reports that the node does not use a volume any more.
-func (d *Drivers) unuse(ctx context.Context, volume corev1.UniqueVolumeName) error {
+// unuse reports that the node does not use a volume any more. If that gets lost, Run repeats it.
+func (d *Drivers) unuse(ctx context.Context, volume corev1.UniqueVolumeName) {
 	d.mu.Lock()
 	used := d.inUse[volume]
 	delete(d.inUse, volume)
 	d.mu.Unlock()
 	if !used {
-		return nil
+		return
 	}
 	if _, err := d.report(ctx); err != nil {
-		d.log.Warn("reporting the volumes in use failed", "error", err) // Run repeats it
+		d.log.Warn("reporting the volumes in use failed", "error", err)
 	}
-	return nil
 }
 
 func (d *Drivers) readNode(ctx context.Context) (*corev1.Node, error) {

@@ -334,7 +334,7 @@ func (d *Drivers) TearDown(ctx context.Context, _ types.UID, dir string) error {
 		return err
 	}
 	if last {
-		return d.unuse(ctx, name)
+		d.unuse(ctx, name)
 	}
 	return nil
 }
