@@ -186,6 +186,7 @@ func TestPriorityLevel(t *testing.T) {
 			at + `queuing.queueLengthLimit: Invalid value: -1: must be positive`, at + `queuing.queues: Invalid value: -1: must be positive`, at + `queuing.handSize: Invalid value: -1: must be positive`}},
 		{Name: "a large hand", To: queues(4, 5, 1), Refused: []string{at + `queuing.handSize: Invalid value: 5: should not be greater than queues (4)`}},
 		{Name: "many queues", To: queues(10_000_001, 1, 1), Refused: []string{at + `queuing.queues: Invalid value: 10000001: must not be greater than 10000000`}},
+		{Name: "all queues", To: queues(10_000_000, 1, 1)},
 		{Name: "60 bits", To: queues(64, 10, 1)},
 		{Name: "61 bits", To: queues(65, 10, 1), Refused: []string{
 			at + `queuing.handSize: Invalid value: 10: required entropy bits of deckSize 65 and handSize 10 should not be greater than 60`}},
@@ -270,8 +271,18 @@ func TestStatus(t *testing.T) {
 		}
 		obj.SetLabels(map[string]string{"a": "b"})
 		obj.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "m"}})
-		k.Sub.Views["status"].PrepareUpdate(t.Context(), obj, old)
-		if len(obj.GetLabels()) > 0 || len(obj.GetManagedFields()) != 1 {
+		changed := false
+		switch obj := obj.(type) {
+		case *flowcontrolv1.FlowSchema:
+			obj.Spec.MatchingPrecedence, obj.Status.Conditions = 7, make([]flowcontrolv1.FlowSchemaCondition, 1)
+			k.Sub.Views["status"].PrepareUpdate(t.Context(), obj, old)
+			changed = obj.Spec.MatchingPrecedence == 7 || len(obj.Status.Conditions) != 1
+		case *flowcontrolv1.PriorityLevelConfiguration:
+			obj.Spec.Limited.LendablePercent, obj.Status.Conditions = new(int32(7)), make([]flowcontrolv1.PriorityLevelConfigurationCondition, 1)
+			k.Sub.Views["status"].PrepareUpdate(t.Context(), obj, old)
+			changed = *obj.Spec.Limited.LendablePercent == 7 || len(obj.Status.Conditions) != 1
+		}
+		if changed || len(obj.GetLabels()) > 0 || len(obj.GetManagedFields()) != 1 {
 			t.Errorf("%s: %+v", k.Plural, obj)
 		}
 	}
@@ -301,6 +312,49 @@ func TestOlder(t *testing.T) {
 	zero.Annotations = map[string]string{v1beta3.PriorityLevelPreserveZeroConcurrencySharesKey: ""}
 	if got := k.Older[0].ToStored(zero).(*flowcontrolv1.PriorityLevelConfiguration); len(got.Annotations) > 0 || *got.Spec.Limited.NominalConcurrencyShares != 0 {
 		t.Errorf("preserved: %+v", got)
+	}
+}
+
+// TestDefaults: what is not set is upstream's.
+func TestDefaults(t *testing.T) {
+	s := &flowcontrolv1.FlowSchema{}
+	if flowcontrol.DefaultFlowSchema(s); s.Spec.MatchingPrecedence != 1000 {
+		t.Errorf("precedence %d", s.Spec.MatchingPrecedence)
+	}
+	for name, tt := range map[string]struct {
+		is, want flowcontrolv1.PriorityLevelConfigurationSpec
+	}{
+		"exempt": {
+			flowcontrolv1.PriorityLevelConfigurationSpec{Exempt: &flowcontrolv1.ExemptPriorityLevelConfiguration{}},
+			flowcontrolv1.PriorityLevelConfigurationSpec{Exempt: &flowcontrolv1.ExemptPriorityLevelConfiguration{NominalConcurrencyShares: new(int32(0)), LendablePercent: new(int32(0))}},
+		},
+		"limited": {
+			flowcontrolv1.PriorityLevelConfigurationSpec{Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{
+				LimitResponse: flowcontrolv1.LimitResponse{Queuing: &flowcontrolv1.QueuingConfiguration{}},
+			}},
+			flowcontrolv1.PriorityLevelConfigurationSpec{Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{
+				NominalConcurrencyShares: new(int32(30)), LendablePercent: new(int32(0)),
+				LimitResponse: flowcontrolv1.LimitResponse{Queuing: &flowcontrolv1.QueuingConfiguration{HandSize: 8, Queues: 64, QueueLengthLimit: 50}},
+			}},
+		},
+		"rejecting": {
+			flowcontrolv1.PriorityLevelConfigurationSpec{Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{NominalConcurrencyShares: new(int32(0)), LendablePercent: new(int32(7))}},
+			flowcontrolv1.PriorityLevelConfigurationSpec{Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{NominalConcurrencyShares: new(int32(0)), LendablePercent: new(int32(7))}},
+		},
+	} {
+		l := &flowcontrolv1.PriorityLevelConfiguration{Spec: tt.is}
+		if flowcontrol.DefaultPriorityLevel(l); !equality.Semantic.DeepEqual(l.Spec, tt.want) {
+			t.Errorf("%s: %+v", name, l.Spec)
+		}
+	}
+}
+
+// TestOlderExempt: older versions of levels without limits.
+func TestOlderExempt(t *testing.T) {
+	for _, o := range registrytest.Find(t, flowcontrol.Kinds(), "prioritylevelconfigurations").Older {
+		if got := o.ToStored(o.New()).(*flowcontrolv1.PriorityLevelConfiguration); got.Spec.Limited != nil {
+			t.Errorf("%s: %+v", o.GroupVersion, got.Spec)
+		}
 	}
 }
 

@@ -56,6 +56,23 @@ func TestRevise(t *testing.T) {
 	}
 }
 
+// TestReviseDefaults: what is wanted has its defaults.
+func TestReviseDefaults(t *testing.T) {
+	marked := map[string]string{flowcontrolv1.AutoUpdateAnnotationKey: "true"}
+	s, l := &flowcontrolv1.FlowSchema{}, &flowcontrolv1.PriorityLevelConfiguration{}
+	l.Spec.Limited = &flowcontrolv1.LimitedPriorityLevelConfiguration{}
+	current, level := s.DeepCopy(), l.DeepCopy()
+	current.Annotations, level.Annotations = marked, marked
+	flowcontrol.DefaultFlowSchema(current)
+	flowcontrol.DefaultPriorityLevel(level)
+	if got := flowcontrol.ReviseFlowSchema(current, s, true); got != nil || s.Spec.MatchingPrecedence != 0 {
+		t.Errorf("revised to %+v, wanted %+v", got, s)
+	}
+	if got := flowcontrol.RevisePriorityLevel(level, l, true); got != nil || l.Spec.Limited.NominalConcurrencyShares != nil {
+		t.Errorf("revised to %+v, wanted %+v", got, l)
+	}
+}
+
 // TestExempt: what the exempt level lends stays.
 func TestExempt(t *testing.T) {
 	mandatory, _ := flowcontrol.PriorityLevels()
