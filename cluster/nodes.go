@@ -229,7 +229,7 @@ func (n *Node) options() kubelet.Options {
 				{Type: corev1.NodeHostName, Address: n.name},
 			},
 		},
-		Host:   kubelet.Host{Volumes: n.volumes},
+		Host:   kubelet.Host{Volumes: n.volumes, Devices: kubelet.DevicesInName()},
 		Logger: n.cluster.log,
 	}
 }

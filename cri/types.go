@@ -262,8 +262,11 @@ type ContainerConfig struct {
 	Image    ImageSpec // usually the reference returned by PullImage
 	Process
 	Stdio
-	Mounts      []Mount
-	Devices     []Device
+	Mounts  []Mount
+	Devices []Device
+	// CDIDevices are fully qualified names of devices that the runtime injects as their CDI specifications say, such as
+	// "vendor.com/class=device".
+	CDIDevices  []string
 	Labels      map[string]string
 	Annotations map[string]string
 	// LogPath is relative to the sandbox's LogDirectory.

@@ -16,6 +16,7 @@ type bare struct{}
 
 var (
 	_ Volumes     = bare{}
+	_ Devices     = bare{}
 	_ Environment = bare{}
 	_ Cgroups     = bare{}
 	_ Credentials = bare{}
@@ -24,13 +25,14 @@ var (
 	_ Prober      = bare{}
 	_ Messages    = bare{}
 	_ Pressure    = bare{}
-	_ Logs        = bare{}
+	_ LogRemover  = bare{}
 	_ Observer    = bare{}
 	_ Memory      = bare{}
 )
 
 func (bare) Prepare(context.Context, *corev1.Pod) error                   { return nil }
 func (bare) Mounts(context.Context, MountRequest) ([]cri.Mount, error)    { return nil, nil }
+func (bare) CDIDevices(*corev1.Pod, *corev1.Container) ([]string, error)  { return nil, nil }
 func (bare) Release(context.Context, types.UID) error                     { return nil }
 func (bare) Ensure(context.Context, *corev1.Pod) (string, error)          { return "", nil }
 func (bare) Remove(context.Context, types.UID) error                      { return nil }

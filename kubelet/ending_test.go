@@ -371,7 +371,7 @@ func TestRefusedTakesNoRoom(t *testing.T) {
 // TestLogsGoWithThePod: a pod's logs are removed when it is gone, and not before.
 func TestLogsGoWithThePod(t *testing.T) {
 	dir := t.TempDir()
-	simulate(t, simulated.Options{}, kubelet.Options{Host: kubelet.Host{LogDir: dir}}, func(n *node) {
+	simulate(t, simulated.Options{}, kubelet.Options{Host: kubelet.Host{Logs: kubelet.Logs{Dir: dir}}}, func(n *node) {
 		n.pods.Put(newPod("web"))
 		n.pods.Put(newPod("other"))
 		n.after(time.Second)

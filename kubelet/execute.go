@@ -82,10 +82,10 @@ func (w *worker) removeContainer(ctx context.Context, c cri.ContainerStatus) err
 	if err := w.runtime.RemoveContainer(ctx, c.ID); err != nil {
 		return err
 	}
-	if c.LogPath == "" || w.host.LogDir == "" {
+	if c.LogPath == "" || w.host.Logs.Dir == "" {
 		return nil
 	}
-	return w.host.Logs.RemoveLog(c.LogPath)
+	return w.host.Logs.Remover.RemoveLog(c.LogPath)
 }
 
 // createSandbox creates the pod's sandbox and reports its network in the pod's status.

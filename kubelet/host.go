@@ -15,7 +15,10 @@ import (
 // containers that run in name only, pods have no volumes, no cgroups, no credentials, and only the variables whose
 // values are in their spec.
 type Host struct {
-	Volumes     Volumes
+	Volumes Volumes
+	// Devices prepares the devices of resource claims; nil refuses pods with claims. For containers that run in name only,
+	// DevicesInName accepts them.
+	Devices     Devices
 	Environment Environment
 	Cgroups     Cgroups
 	Credentials Credentials
@@ -36,11 +39,7 @@ type Host struct {
 	Problem func() error
 	// Memory keeps what must survive a restart of the kubelet; nil keeps nothing.
 	Memory Memory
-	// Logs removes the logs of removed containers; nil leaves them in place.
-	Logs Logs
-	// LogDir is the directory of container logs. If empty, it is /var/log/pods, which the runtime is then expected to
-	// create.
-	LogDir string
+	Logs   Logs
 }
 
 // complete replaces missing parts by ones that do nothing.
@@ -66,8 +65,8 @@ func (h *Host) complete() {
 	if h.Pressure == nil {
 		h.Pressure = bare{}
 	}
-	if h.Logs == nil {
-		h.Logs = bare{}
+	if h.Logs.Remover == nil {
+		h.Logs.Remover = bare{}
 	}
 	if h.Memory == nil {
 		h.Memory = bare{}
@@ -103,6 +102,27 @@ type Volumes interface {
 	Release(ctx context.Context, uid types.UID) error
 	Orphans
 }
+
+// Devices makes the devices of pods' resource claims available to containers (dynamic resource allocation).
+// Implementations are safe for concurrent use, at least for different pods.
+//
+//nolint:interfacebloat // the life of the devices of one pod
+type Devices interface {
+	// Prepare has the devices of a pod prepared, which are allocated and reserved for it. It is called before any of the
+	// pod's containers is started, and again later, so it must be quick when that is done. The caller retries after an
+	// error.
+	Prepare(ctx context.Context, pod *corev1.Pod) error
+	// CDIDevices returns the names of the devices that a container of the pod uses. It is called only after Prepare has
+	// succeeded.
+	CDIDevices(pod *corev1.Pod, container *corev1.Container) ([]string, error)
+	// Release gives the devices of a pod back, none of whose containers runs any more. It succeeds when nothing is left,
+	// also for an unknown pod.
+	Release(ctx context.Context, uid types.UID) error
+	Orphans
+}
+
+// DevicesInName are the Devices of a host whose containers run in name only: there is nothing to prepare.
+func DevicesInName() Devices { return bare{} }
 
 // Orphans finds pods that no longer exist but still occupy something on the host.
 type Orphans interface {
@@ -221,8 +241,16 @@ type Wait struct {
 	Since time.Time     // when the wait began
 }
 
-// Logs manages the logs of containers.
-type Logs interface {
+// Logs are the logs of containers.
+type Logs struct {
+	// Dir is their directory. If empty, it is /var/log/pods, which the runtime is then expected to create.
+	Dir string
+	// Remover removes the logs of removed containers; nil leaves them in place.
+	Remover LogRemover
+}
+
+// LogRemover removes logs of containers.
+type LogRemover interface {
 	// RemoveLog removes the log at a path on the host and everything rotated from it. It succeeds when there is none.
 	RemoveLog(path string) error
 }

@@ -423,7 +423,7 @@ func (k *Kubelet) add(ctx context.Context, group *sync.WaitGroup, pod *corev1.Po
 	}
 	if pod.DeletionTimestamp == nil && !decision.Terminal(pod.Status.Phase) && !k.options.Host.Memory.Admitted(pod.UID) {
 		admitted = true
-		refusal := unsupported(pod)
+		refusal := unsupported(pod, &k.options.Host)
 		if refusal == nil {
 			refusal = k.refusal(pod)
 		}

@@ -107,10 +107,15 @@ func (k *Kubelet) releaseOrphans(ctx context.Context) {
 	host := k.options.Host
 	live := func(uid types.UID) bool { return !k.Gone(uid) }
 	forget := func(_ context.Context, uid types.UID) error { return host.Memory.Forget(uid) }
-	for _, release := range []struct {
+	type holder struct {
 		Orphans
 		of func(context.Context, types.UID) error
-	}{{host.Volumes, host.Volumes.Release}, {host.Cgroups, host.Cgroups.Remove}, {host.Memory, forget}} {
+	}
+	holders := []holder{{host.Volumes, host.Volumes.Release}, {host.Cgroups, host.Cgroups.Remove}, {host.Memory, forget}}
+	if host.Devices != nil {
+		holders = append(holders, holder{host.Devices, host.Devices.Release})
+	}
+	for _, release := range holders {
 		uids, err := release.Orphans.Orphans(live)
 		if err != nil {
 			k.log.Warn("finding what pods left behind failed", "error", err)

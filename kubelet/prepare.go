@@ -62,13 +62,18 @@ func (w *worker) release(ctx context.Context) error {
 	if err := host.Volumes.Release(ctx, w.uid); err != nil {
 		return err
 	}
+	if host.Devices != nil {
+		if err := host.Devices.Release(ctx, w.uid); err != nil {
+			return err
+		}
+	}
 	return host.Cgroups.Remove(ctx, w.uid)
 }
 
 // sandboxConfig returns the configuration of the pod's sandbox. A failure is recorded in an event and retried later.
 func (w *worker) sandboxConfig(ctx context.Context, pod *corev1.Pod, attempt uint32) (cri.SandboxConfig, error) {
 	host := w.host
-	config := sandboxConfig(pod, attempt, host.LogDir)
+	config := sandboxConfig(pod, attempt, host.Logs.Dir)
 	failed := func(reason, format string, err error) (cri.SandboxConfig, error) {
 		if ctx.Err() == nil {
 			w.podEvent(pod, corev1.EventTypeWarning, reason, format, err)
@@ -81,18 +86,29 @@ func (w *worker) sandboxConfig(ctx context.Context, pod *corev1.Pod, attempt uin
 	if config.CgroupParent, err = host.Cgroups.Ensure(ctx, w.inForce(pod)); err != nil {
 		return failed("FailedCreatePodContainer", "unable to ensure pod container exists: %v", err)
 	}
+	if err = w.prepareDevices(ctx, pod); err != nil {
+		return failed("FailedPrepareDynamicResources", "Failed to prepare dynamic resources: %v", err)
+	}
 	config.Overhead = overhead(pod)
 	config.RuntimeHandler, err = w.classes.handler(ctx, pod)
 	if err == nil {
 		err = w.fillSandbox(&config, pod)
 	}
-	if err == nil && host.LogDir != "" {
+	if err == nil && host.Logs.Dir != "" {
 		err = os.MkdirAll(config.LogDirectory, 0o755)
 	}
 	if err != nil {
 		return failed("FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
 	}
 	return config, nil
+}
+
+// prepareDevices prepares the devices of the pod's claims. Pods with claims are refused if there are no Devices.
+func (w *worker) prepareDevices(ctx context.Context, pod *corev1.Pod) error {
+	if len(pod.Spec.ResourceClaims) == 0 || w.host.Devices == nil {
+		return nil
+	}
+	return w.host.Devices.Prepare(ctx, pod)
 }
 
 // fillSandbox adds what the host decides: names and security.
@@ -127,6 +143,12 @@ func (w *worker) containerConfig(ctx context.Context, l launch, c *corev1.Contai
 	pod := l.pod
 	config := containerConfig(pod, c, l.attempt, image.ref)
 	config.Resources = host.Cgroups.Resources(pod, c)
+	if len(c.Resources.Claims) > 0 && host.Devices != nil {
+		var err error
+		if config.CDIDevices, err = host.Devices.CDIDevices(pod, c); err != nil {
+			return config, err
+		}
+	}
 	ips := l.ips
 	if pod.Spec.HostNetwork {
 		ips = w.node.HostIPs
@@ -148,7 +170,7 @@ func (w *worker) containerConfig(ctx context.Context, l launch, c *corev1.Contai
 	if err := w.mount(ctx, &config, l, MountRequest{Pod: pod, Container: c, Env: env, IPs: ips}); err != nil {
 		return config, err
 	}
-	if host.LogDir != "" {
+	if host.Logs.Dir != "" {
 		if err := os.MkdirAll(path.Join(l.config.LogDirectory, path.Dir(config.LogPath)), 0o755); err != nil {
 			return config, fmt.Errorf("create container log directory: %w", err)
 		}

@@ -11,15 +11,18 @@ import (
 
 // unsupported rejects a pod that needs something this kubelet does not implement. The scheduler and the API server
 // reject the same, but a pod may be static, or name its node itself.
-func unsupported(pod *corev1.Pod) *Refusal {
-	lacking := append(features.Needed(&pod.Spec), unsupportedClaims(&pod.Spec)...)
+func unsupported(pod *corev1.Pod, host *Host) *Refusal {
+	lacking := features.Needed(&pod.Spec)
+	if host.Devices == nil {
+		lacking = append(lacking, unsupportedClaims(&pod.Spec)...)
+	}
 	if len(lacking) == 0 {
 		return nil
 	}
 	return &Refusal{"PodFeatureUnsupported", "Pod requires node features that are not available: " + strings.Join(lacking, ", ")}
 }
 
-// unsupportedClaims returns the claims for devices. Nothing prepares them.
+// unsupportedClaims returns the claims for devices.
 func unsupportedClaims(spec *corev1.PodSpec) []string {
 	var lacking []string
 	for _, c := range spec.ResourceClaims {

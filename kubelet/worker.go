@@ -373,8 +373,8 @@ func (w *worker) cleanUp(ctx context.Context) (done bool) {
 	if err == nil {
 		err = w.host.Memory.Forget(w.uid)
 	}
-	if err == nil && w.host.LogDir != "" {
-		err = os.RemoveAll(podLogDir(w.host.LogDir, w.inbox.newest()))
+	if err == nil && w.host.Logs.Dir != "" {
+		err = os.RemoveAll(podLogDir(w.host.Logs.Dir, w.inbox.newest()))
 	}
 	if err != nil {
 		w.log.Warn("removing what a pod left behind failed", "uid", w.uid, "error", err)

@@ -13,9 +13,9 @@
 // PostBinder is called afterwards; a failure on the way is undone, and the pod waits again. When no node fits,
 // a Preemptor may make room: it names pods to remove, and the scheduler removes them while others are scheduled.
 //
-// Package plugins has the plugins of upstream's default profile, package volumes what those about volumes know, and
-// package groups what those know that place pods near each other or apart; package budgets knows which pods may be
-// preempted. Package schedulertest tests other plugins against the same contracts, and package signature makes them as
+// Package plugins has the plugins of upstream's default profile, package volumes what those about volumes know, package
+// devices which devices are free for resource claims, and package groups what those know that place pods near each other or
+// apart; package budgets knows which pods may be preempted. Package schedulertest tests other plugins against the same contracts, and package signature makes them as
 // fast.
 //
 // # Differences from upstream

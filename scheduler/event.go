@@ -51,6 +51,7 @@ const (
 	PodTolerationsChanged
 	PodGatesGone
 	NodeFeaturesChanged
+	PodClaimsChanged // it has other resource claims that were made for it
 )
 
 // Event is a cluster event that may let formerly refused pods pass. Objects are shared and must not be changed.
@@ -121,6 +122,9 @@ func PodChange(old, updated *corev1.Pod) Change {
 	}
 	if len(old.Spec.SchedulingGates) != 0 && len(updated.Spec.SchedulingGates) == 0 {
 		c |= PodGatesGone
+	}
+	if !equality.Semantic.DeepEqual(old.Status.ResourceClaimStatuses, updated.Status.ResourceClaimStatuses) {
+		c |= PodClaimsChanged
 	}
 	return c
 }

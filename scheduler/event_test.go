@@ -151,6 +151,7 @@ func TestPodChange(t *testing.T) {
 		"a gate less":  {gates(2), gates(1), 0},
 		"no gate":      {gates(1), gates(0), scheduler.PodGatesGone},
 		"a gate":       {gates(0), gates(1), 0},
+		"a claim":      {none, func(p *corev1.Pod) { p.Status.ResourceClaimStatuses = make([]corev1.PodResourceClaimStatus, 1) }, scheduler.PodClaimsChanged},
 		"annotations":  {none, func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} }, 0},
 	} {
 		tests[name] = tt

@@ -73,9 +73,9 @@ func Example() {
 	fmt.Print(profile.Schedule(db, cluster))
 	// Output:
 	// default/db goes to b: 2/3 nodes are available
-	//   NODE  TOTAL  TaintToleration×3  NodeAffinity×2  NodeResourcesFit  VolumeBinding  PodTopologySpread×2  InterPodAffinity×2  NodeResourcesBalancedAllocation  ImageLocality  Quiet×5
-	//   b     952    100 (0)            -               81                -              -                    -                   71                               -              100
-	//   a     702    100 (0)            -               81                -              -                    -                   71                               -              50
+	//   NODE  TOTAL  TaintToleration×3  NodeAffinity×2  NodeResourcesFit  VolumeBinding  PodTopologySpread×2  InterPodAffinity×2  DynamicResources×2  NodeResourcesBalancedAllocation  ImageLocality  Quiet×5
+	//   b     952    100 (0)            -               81                -              -                    -                   -                   71                               -              100
+	//   a     702    100 (0)            -               81                -              -                    -                   -                   71                               -              50
 	//   NODE  REFUSED BY  REASON              PREEMPTION
 	//   c     SSD         node(s) had no SSD  no help
 }

@@ -15,7 +15,7 @@ import (
 
 // preempting returns the default profile with preemptors that give one answer each.
 func preempting(answers ...func(scheduler.Decision, *scheduler.Snapshot) (*scheduler.Nomination, error)) scheduler.Profile {
-	p := scheduler.Profile{Plugins: scheduler.Without(plugins.Default(), "DefaultPreemption")}
+	p := scheduler.Profile{Plugins: scheduler.Without(plugins.Default(), "DynamicResources", "DefaultPreemption")}
 	for i, answer := range answers {
 		p.Plugins = append(p.Plugins, scheduler.Enabled{Plugin: scheduler.PreemptorFunc(string(rune('A'+i)),
 			func(_ context.Context, t *scheduler.Trial) (*scheduler.Nomination, error) {

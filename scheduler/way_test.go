@@ -22,7 +22,7 @@ import (
 // also is the default profile with more plugins.
 func also(plugins ...scheduler.Plugin) scheduler.Profile {
 	p := defaults()
-	p.Plugins = append(scheduler.Without(p.Plugins, "DefaultPreemption"), profileOf(plugins...).Plugins...)
+	p.Plugins = append(scheduler.Without(p.Plugins, "DynamicResources", "DefaultPreemption"), profileOf(plugins...).Plugins...)
 	return p
 }
 

@@ -7,14 +7,17 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/budgets"
+	"github.com/keelson-dev/keelson/scheduler/devices"
 	"github.com/keelson-dev/keelson/scheduler/groups"
 	"github.com/keelson-dev/keelson/scheduler/plugins"
 	"github.com/keelson-dev/keelson/scheduler/volumes"
@@ -33,8 +36,11 @@ func Profile() scheduler.Profile {
 type Options struct {
 	// Profile is the scheduler's profile; one without plugins gets those of upstream's default. Pods that its Binders
 	// decline, or all pods if it has none, are bound by plugins.DefaultBinder, which need not be among them. Its plugins
-	// get the component's volumes, groups and budgets (plugins.WithVolumes, WithGroups, WithBudgets).
+	// get the component's volumes, groups, budgets and devices (plugins.WithVolumes, WithGroups, WithBudgets, WithDevices).
 	Profile scheduler.Profile
+	// Allocator chooses devices for resource claims; structured.New is upstream's. Without one, pods with resource claims are
+	// refused.
+	Allocator devices.Allocator
 	// OnDecision, if set, is called with every decision, as in scheduler.Options.
 	OnDecision func(scheduler.Decision)
 }
@@ -72,6 +78,7 @@ func (o Options) build(p *component.Parts) (lifecycle.Runnable, error) {
 		ReplicaSets:            component.Informer[*appsv1.ReplicaSet](p.Informers, appsv1.SchemeGroupVersion.WithResource("replicasets")),
 		StatefulSets:           component.Informer[*appsv1.StatefulSet](p.Informers, appsv1.SchemeGroupVersion.WithResource("statefulsets")),
 	}
+	claims := o.claims(p, in.Nodes)
 	if err := p.Informers.Err(); err != nil {
 		return nil, err
 	}
@@ -82,6 +89,11 @@ func (o Options) build(p *component.Parts) (lifecycle.Runnable, error) {
 	v, g, b := volumes.New(storage, p.Client, volumes.Options{}), groups.New(related), budgets.New(disruptions)
 	in.Others = []scheduler.Objects{v, g, b}
 	profile.Plugins = plugins.WithBudgets(plugins.WithGroups(plugins.WithVolumes(profile.Plugins, v), g), b)
+	if o.Allocator != nil {
+		d := devices.New(claims, p.Client, o.Allocator, devices.Options{Waiting: waiting(p.Recorder)})
+		in.Others = append(in.Others, d)
+		profile.Plugins = plugins.WithDevices(profile.Plugins, d)
+	}
 	options := scheduler.Options{Settle: p.Pace.Settle / 2, OnDecision: o.OnDecision, Logger: p.Logger}
 	if p.Pace.InOrder() {
 		profile.Seed, options.Writes = *p.Pace.Seed, 1
@@ -99,4 +111,33 @@ func core[T informer.Object](p *component.Parts, resource string) *informer.Info
 
 func ofStorage[T informer.Object](p *component.Parts, resource string) *informer.Informer[T] {
 	return component.Informer[T](p.Informers, storagev1.SchemeGroupVersion.WithResource(resource))
+}
+
+// claims returns what is known of devices, if there is an allocator.
+func (o Options) claims(p *component.Parts, nodes *informer.Informer[*corev1.Node]) devices.Sources {
+	if o.Allocator == nil {
+		return devices.Sources{}
+	}
+	return devices.Sources{
+		Nodes:      nodes,
+		Claims:     ofDevices[*resourcev1.ResourceClaim](p, "resourceclaims"),
+		Slices:     ofDevices[*resourcev1.ResourceSlice](p, "resourceslices"),
+		Classes:    ofDevices[*resourcev1.DeviceClass](p, "deviceclasses"),
+		TaintRules: ofDevices[*resourcev1.DeviceTaintRule](p, "devicetaintrules"),
+	}
+}
+
+func ofDevices[T informer.Object](p *component.Parts, resource string) *informer.Informer[T] {
+	return component.Informer[T](p.Informers, resourcev1.SchemeGroupVersion.WithResource(resource))
+}
+
+// waiting tells of pods whose devices take time to be ready.
+func waiting(r events.Recorder) func(pod *corev1.Pod, node string) {
+	return func(pod *corev1.Pod, node string) {
+		r.Record(events.Event{
+			Regarding: events.About(corev1.SchemeGroupVersion.WithKind("Pod"), pod),
+			Type:      corev1.EventTypeNormal, Reason: "BindingConditionsPending", Action: "Scheduling",
+			Message: "waiting for binding conditions for device on node " + node,
+		})
+	}
 }

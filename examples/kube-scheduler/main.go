@@ -22,6 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/component/kubescheduler"
 	"github.com/keelson-dev/keelson/component/remote"
 	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/devices/structured"
 )
 
 const usage = `kube-scheduler binds the pods of a cluster to nodes and says why.
@@ -90,7 +91,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // options returns those of the scheduler.
 func (s settings) options(out io.Writer) kubescheduler.Options {
-	o := kubescheduler.Options{Profile: kubescheduler.Profile()}
+	o := kubescheduler.Options{Profile: kubescheduler.Profile(), Allocator: structured.New()}
 	o.Profile.SchedulerName = s.name
 	if s.explain {
 		o.OnDecision = func(d scheduler.Decision) { fmt.Fprintln(out, d) }

@@ -49,7 +49,7 @@ func siblings() map[string][]string {
 		"component":                   {"authn", "client", "controllers", "events", "events/publish", "informer", "lifecycle"},
 		"component/controllermanager": {everything}, // all controllers
 		"component/remote":            {"authn", "client", "client/rest", "component", "controllers/leaderelection", "events/publish", "informer", "informer/wire", "lifecycle"},
-		"component/kubescheduler":     {"authn", "component", "informer", "lifecycle", "scheduler", "scheduler/budgets", "scheduler/groups", "scheduler/plugins", "scheduler/volumes"},
+		"component/kubescheduler":     {"authn", "component", "events", "informer", "lifecycle", "scheduler", "scheduler/budgets", "scheduler/devices", "scheduler/groups", "scheduler/plugins", "scheduler/volumes"},
 		"conformance":                 {everything},
 		"controllers": {"client", "events", "informer", "lifecycle", "internal/pause", "internal/quota", "podspec/restart",
 			"internal/cronschedule", // of CronJobs
@@ -245,9 +245,10 @@ func behind() map[string][]string {
 		"scheduler":                                      {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler/internal/retry", "scheduler/queue"},
 		"scheduler/budgets":                              {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
 		"scheduler/groups":                               {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
-		"scheduler/plugins":                              {"client", "events", "informer", "internal/pause", "podspec/features", "podspec/restart", "scheduler", "scheduler/budgets", "scheduler/groups", "scheduler/internal/retry", "scheduler/queue", "scheduler/signature", "scheduler/volumes"},
+		"scheduler/plugins":                              {"client", "events", "informer", "internal/pause", "podspec/features", "podspec/restart", "scheduler", "scheduler/budgets", "scheduler/devices", "scheduler/groups", "scheduler/internal/retry", "scheduler/queue", "scheduler/signature", "scheduler/volumes"},
 		"scheduler/queue":                                {},
 		"scheduler/signature":                            {},
+		"scheduler/devices":                              {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
 		"scheduler/volumes":                              {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
 		"scheduler/schedulertest":                        {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
 		"storage":                                        {},
@@ -305,7 +306,7 @@ func limits() map[string]int {
 		"client/kubeconfig":                   115,
 		"client/printer":                      85,
 		"client/rest":                         120,
-		"cluster":                             290, // of which 4 are the versions of flow control, 3 are for volumes of CSI drivers that replaced plugins, 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
+		"cluster":                             294, // of which 4 are about devices, 4 are the versions of flow control, 3 are for volumes of CSI drivers that replaced plugins, 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
 		"component":                           90,
 		"component/controllermanager":         103, // the types of all kinds that controllers read, the parser of schedules
 		"component/remote":                    255, // client-go's discovery knows all kinds of the API
@@ -326,8 +327,8 @@ func limits() map[string]int {
 		"dns":                                 70,
 		"dns/server":                          76, // miekg/dns
 		"events":                              90,
-		"examples":                            438, // of examples/cluster, one for what a log file may grow to
-		"examples/assets":                     560, // rules for definitions, CEL, as in examples/cluster
+		"examples":                            442, // of examples/cluster, one for what a log file may grow to
+		"examples/assets":                     564, // rules for definitions, CEL, as in examples/cluster
 		"examples/controller":                 640, // controller-runtime
 		"informer":                            80,
 		"informer/clientgo":                   125, // the caches of client-go
@@ -355,7 +356,7 @@ func limits() map[string]int {
 		"internal/bootstraptoken":             70,  // secrets
 		"internal/strategicpatch":             145, // apimachinery's reading of the tags of types
 		"internal/testserver":                 220,
-		"internal/testcluster":                297,
+		"internal/testcluster":                301,
 		"internal/transcript":                 150,
 		"lifecycle":                           0,
 		"kubelet":                             90,
@@ -388,6 +389,7 @@ func limits() map[string]int {
 		"registry/direct":                     150, // apimachinery's reading of the tags of types, for patches
 		"registry/request":                    150,
 		"scheduler":                           90,
+		"scheduler/devices/structured":        235, // upstream's allocator, CEL
 		"storage":                             0,
 		"storage/etcd":                        160, // etcd's client, gRPC
 		"storage/internal":                    1,   // the B-tree of k8s.io/utils, as the two below
@@ -395,18 +397,18 @@ func limits() map[string]int {
 		"storage/wal":                         1,
 
 		// Upstream's rules for definitions and schemas.
-		"cluster/customresources":              546,
+		"cluster/customresources":              550,
 		"controllers/customresourcedefinition": 460,
 		"examples/cluster":                     700,
 
 		// The types of metrics and of kubelets' summaries.
-		"cluster/resourcemetrics": 292,
+		"cluster/resourcemetrics": 296,
 
 		// A cache of rate limiters.
-		"cluster/admissionconfig": 300,
+		"cluster/admissionconfig": 304,
 
 		// The types of APIServices, and client-go's headers for proxies.
-		"cluster/aggregation": 295,
+		"cluster/aggregation": 299,
 
 		// Upstream's evaluation of expressions in CEL.
 		"admission/internal/expressions": 270,
@@ -414,11 +416,11 @@ func limits() map[string]int {
 		"admission/policy/typecheck":     290,
 		"admission/webhook/cel":          270,
 		"registry/resource/selectors":    270,
-		"cluster/policies":               393,
-		"cluster/webhooks":               392,
+		"cluster/policies":               397,
+		"cluster/webhooks":               396,
 
 		// All of it, and controller-runtime's installation of definitions and webhooks.
-		"envtest": 870,
+		"envtest": 874,
 
 		// The serializer of configuration files; gRPC, for KMS plugins; x/crypto.
 		"storage/encryption/config":    210,
@@ -436,7 +438,8 @@ func leaves() map[string][]string {
 			"admission/internal/expressions", "admission/policy/cel", "admission/policy/typecheck", "admission/webhook/cel", "apiserver/audit", "authn/oidc/cel", "registry/apiextensions",
 			"registry/custom", "registry/resource/selectors",
 		},
-		"k8s.io/dynamic-resource-allocation": {"registry/resource/selectors"}, // the compiler of selectors
+		// The compiler of selectors, names and counts of what is allocated, the allocator.
+		"k8s.io/dynamic-resource-allocation": {"registry/resource/selectors", "scheduler/devices", "scheduler/devices/structured"},
 		"k8s.io/apiextensions-apiserver": {
 			"registry/apiextensions", "registry/custom", "registry/custom/review", "controllers/customresourcedefinition", "cluster/customresources",
 			"envtest", "internal/provider", "bench/peers",

@@ -71,7 +71,7 @@ func (messages) Message(status cri.ContainerStatus) string {
 	})
 }
 
-// RemoveLog implements kubelet.Logs.
+// RemoveLog implements kubelet.LogRemover.
 func (messages) RemoveLog(path string) error { return logs.Remove(path) }
 
 // tail keeps the last bytes written to it.

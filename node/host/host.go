@@ -249,8 +249,7 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 			return probes.Hook(ctx, target, target.Probe.HTTPGet)
 		}),
 		Messages: messages{},
-		Logs:     messages{},
-		LogDir:   h.options.LogDir,
+		Logs:     kubelet.Logs{Dir: h.options.LogDir, Remover: messages{}},
 	}, nil
 }
 

@@ -1,17 +1,17 @@
 // Package plugins has the plugins of upstream's default profile, with upstream's names, reasons and scores: a
-// file and a type for each, which is a scheduler.Predicate, a scheduler.Priority or both. That for dynamic
-// resources does not exist yet: Undecided keeps pods waiting that require these.
+// file and a type for each, which is a scheduler.Predicate, a scheduler.Priority or both.
 //
 // Each type's zero value is ready to use, holds no state, and may be shared by goroutines. The four about
 // volumes, VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone, need a volumes.Volumes, which
 // WithVolumes gives them; without it, pods with persistent volume claims are refused. InterPodAffinity and
 // PodTopologySpread need a groups.Groups, which WithGroups gives them, for namespaces and default constraints.
+// DynamicResources needs a devices.Devices, from WithDevices; without it, pods with resource claims are refused.
 //
 // Each predicate knows which events may help a pod that it refused (scheduler.Hinter). Those about volumes fail
 // for objects that contradict each other, PodTopologySpread for selectors that cannot be parsed, and of the
 // priorities NodeAffinity for such preferred terms; the others never fail. InterPodAffinity and PodTopologySpread are
-// a scheduler.Cacher; all others but ImageLocality and those about volumes are scheduler.Local; these skip pods
-// without volumes of their kind.
+// a scheduler.Cacher; all others but ImageLocality, DynamicResources and those about volumes are scheduler.Local; these
+// skip pods without claims or volumes of their kind.
 package plugins
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/budgets"
+	"github.com/keelson-dev/keelson/scheduler/devices"
 	"github.com/keelson-dev/keelson/scheduler/groups"
 	"github.com/keelson-dev/keelson/scheduler/volumes"
 )
@@ -40,7 +41,7 @@ func Default() []scheduler.Enabled {
 		{Plugin: VolumeZone{}},
 		{Plugin: PodTopologySpread{}, Weight: 2},
 		{Plugin: InterPodAffinity{}, Weight: 2},
-		{Plugin: Undecided{}},
+		{Plugin: DynamicResources{}, Weight: 2},
 		{Plugin: DefaultPreemption{}},
 		{Plugin: NodeResourcesBalancedAllocation{}, Weight: 1},
 		{Plugin: ImageLocality{}, Weight: 1},
@@ -91,6 +92,19 @@ func WithGroups(plugins []scheduler.Enabled, g *groups.Groups) []scheduler.Enabl
 			plugins[i].Plugin = p
 		case PodTopologySpread:
 			p.Groups = cmp.Or(p.Groups, g)
+			plugins[i].Plugin = p
+		}
+	}
+	return plugins
+}
+
+// WithDevices returns a copy of plugins in which DynamicResources uses d, unless it uses another already. A Scheduler with
+// it needs d among its Sources.Others.
+func WithDevices(plugins []scheduler.Enabled, d *devices.Devices) []scheduler.Enabled {
+	plugins = scheduler.With(plugins)
+	for i := range plugins {
+		if p, ok := plugins[i].Plugin.(DynamicResources); ok {
+			p.Devices = cmp.Or(p.Devices, d)
 			plugins[i].Plugin = p
 		}
 	}

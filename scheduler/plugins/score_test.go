@@ -378,7 +378,7 @@ func TestDefaultWeights(t *testing.T) {
 		}
 	}
 	want := map[string]int64{
-		"TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1, "VolumeBinding": 1, "NodeResourcesBalancedAllocation": 1, "InterPodAffinity": 2, "PodTopologySpread": 2, "ImageLocality": 1,
+		"TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1, "VolumeBinding": 1, "DynamicResources": 2, "NodeResourcesBalancedAllocation": 1, "InterPodAffinity": 2, "PodTopologySpread": 2, "ImageLocality": 1,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -24,7 +24,7 @@ func TestDefaults(t *testing.T) {
 			t.Run("priority "+p.Name(), func(t *testing.T) { schedulertest.TestPriority(t, p) })
 		}
 	}
-	if tested != 23 {
+	if tested != 24 {
 		t.Errorf("there are %d predicates and priorities", tested)
 	}
 }

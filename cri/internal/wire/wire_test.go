@@ -229,7 +229,6 @@ func leftOut() map[string]string {
 		"LinuxSandboxSecurityContext.seccomp_profile_path":   "deprecated",
 		"LinuxContainerSecurityContext.apparmor_profile":     "deprecated",
 		"LinuxContainerSecurityContext.seccomp_profile_path": "deprecated",
-		"ContainerConfig.CDI_devices":                        "device plugins and DRA are not there yet",
 		"ContainerFilter.state":                              "nobody asks for it; cri/serve applies it",
 		"Image.spec":                                         "annotations and runtime handler of an image, alpha",
 		"ContainerEventResponse.containers_statuses":         "an event is a hint to look",
