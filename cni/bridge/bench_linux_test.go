@@ -10,8 +10,8 @@ import (
 
 	"github.com/keelson-dev/keelson/cni"
 	"github.com/keelson-dev/keelson/cni/bridge"
-	"github.com/keelson-dev/keelson/cni/internal/nettest"
 	"github.com/keelson-dev/keelson/cni/plugins"
+	"github.com/keelson-dev/keelson/internal/nettest"
 )
 
 // BenchmarkAttachment compares the bridge's configuration with those that upstream's examples use:

@@ -12,8 +12,8 @@ import (
 
 	"github.com/keelson-dev/keelson/cni"
 	"github.com/keelson-dev/keelson/cni/bridge"
-	"github.com/keelson-dev/keelson/cni/internal/nettest"
 	"github.com/keelson-dev/keelson/cni/plugins"
+	"github.com/keelson-dev/keelson/internal/nettest"
 )
 
 // faulty is a plugin after the bridge's that does as it is told, beside the reference plugins.

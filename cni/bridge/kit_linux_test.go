@@ -9,8 +9,8 @@ import (
 
 	"github.com/keelson-dev/keelson/cni"
 	"github.com/keelson-dev/keelson/cni/bridge"
-	"github.com/keelson-dev/keelson/cni/internal/nettest"
 	"github.com/keelson-dev/keelson/cni/plugins"
+	"github.com/keelson-dev/keelson/internal/nettest"
 )
 
 // ctx is a context that also clean-up functions may use.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/keelson-dev/keelson/cni"
 	"github.com/keelson-dev/keelson/cni/bridge"
-	"github.com/keelson-dev/keelson/cni/internal/nettest"
 	"github.com/keelson-dev/keelson/cni/netns"
+	"github.com/keelson-dev/keelson/internal/nettest"
 )
 
 func TestThreePodsReachEachOtherAndTheHost(t *testing.T) {

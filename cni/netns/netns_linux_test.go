@@ -11,8 +11,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/keelson-dev/keelson/cni/internal/nettest"
 	"github.com/keelson-dev/keelson/cni/netns"
+	"github.com/keelson-dev/keelson/internal/nettest"
 )
 
 func interfaces(t *testing.T) (text string) {

@@ -11,9 +11,9 @@ import (
 	"github.com/keelson-dev/keelson/cni"
 	"github.com/keelson-dev/keelson/cni/bridge"
 	"github.com/keelson-dev/keelson/cni/cnitest"
-	"github.com/keelson-dev/keelson/cni/internal/nettest"
 	"github.com/keelson-dev/keelson/cni/netns"
 	"github.com/keelson-dev/keelson/cni/plugins"
+	"github.com/keelson-dev/keelson/internal/nettest"
 )
 
 // inHost has every call run in the namespace that stands in for the host, from any goroutine.

@@ -70,6 +70,7 @@ func newMachines(ctx context.Context, s settings, out io.Writer) (*machines, err
 func (m *machines) join(authority *pki.Authority, o *cluster.Options) []lifecycle.Runnable {
 	m.authority, o.Nodes.Run = authority, m.run
 	o.Kinds = append(o.Kinds, m.usage.kinds(o.Logger)...)
+	o.Components = append(o.Components, m.settings.serviceProxy())
 	if m.mirror == nil {
 		return nil
 	}
@@ -189,7 +190,7 @@ func (m *machines) down(ctx context.Context) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	var errs []error
+	errs := []error{m.settings.removeServices(ctx)}
 	for _, e := range entries {
 		m.say("removing node %s", e.Name())
 		errs = append(errs, m.remove(ctx, e.Name()))

@@ -45,7 +45,7 @@ func siblings() map[string][]string {
 		"bench":                       {everything},
 		"client":                      {"internal/restclient", "internal/boundedyaml"},
 		"cluster":                     {everything},
-		"cni":                         {"node/nodetools"}, // the tests' kit looks for plugins there
+		"cni":                         {},
 		"component":                   {"authn", "client", "controllers", "events", "events/publish", "informer", "lifecycle"},
 		"component/controllermanager": {everything}, // all controllers
 		"component/remote":            {"authn", "client", "client/rest", "component", "controllers/leaderelection", "events/publish", "informer", "informer/wire", "lifecycle"},
@@ -72,9 +72,10 @@ func siblings() map[string][]string {
 			"client/kubeconfig",                                                             // clusterprocess is a client
 			"apiserver", "authz/alwaysallow", "registry", "registry/core", "storage/memory", // testserver runs the real thing
 		},
-		"internal/demo":                  {everything}, // plays with a whole cluster
-		"internal/testcluster":           {everything}, // serves one
-		"internal/upstream/controlplane": {everything}, // runs a cluster of other programs
+		"internal/nettest":               {"cni/netns", "node/nodetools"}, // networks for tests, with the plugins of nodes
+		"internal/demo":                  {everything},                    // plays with a whole cluster
+		"internal/testcluster":           {everything},                    // serves one
+		"internal/upstream/controlplane": {everything},                    // runs a cluster of other programs
 		"kubelet": {"authn", "authz", "client", "cri", "events", "informer", "lifecycle", "internal/apireference", "internal/boundedyaml", "internal/pause", "internal/upgrade",
 			"podspec/critical", "podspec/features", "podspec/origin", "podspec/qos", "podspec/restart"},
 		"lifecycle":          {},
@@ -92,6 +93,7 @@ func siblings() map[string][]string {
 		"node/remote":        {"authn/token", "authn/webhook", "authz/webhook", "client", "client/rest", "events/publish", "informer", "informer/wire", "kubelet/objects", "lifecycle"},
 		"pki":                {},
 		"podspec":            {},
+		"proxy":              {"informer"},
 		"registry": {"authn", "authz", "informer", "podspec", "podspec/", "storage",
 			"authz/selector",                          // the review kinds read selectors as requests carry them
 			"authz/signer", "internal/signingrequest", // who may sign which requests for certificates
@@ -311,7 +313,6 @@ func limits() map[string]int {
 		"component/controllermanager":         103, // the types of all kinds that controllers read, the parser of schedules
 		"component/remote":                    255, // client-go's discovery knows all kinds of the API
 		"cni":                                 0,
-		"cni/internal":                        1,
 		"cni/netns":                           1,  // x/sys, to make and enter namespaces
 		"cni/plugins":                         32, // libcni and the tracing that it knows
 		"conformance":                         220,
@@ -349,6 +350,7 @@ func limits() map[string]int {
 		"internal/kubectlargs":                220,
 		"internal/leaktest":                   2,  // goleak
 		"internal/linear":                     1,  // porcupine
+		"internal/nettest":                    2,  // x/sys
 		"internal/provider":                   75, // definitions and unstructured objects
 		"internal/quota":                      90, // the API's types and its reading of pods' resources
 		"internal/restclient":                 120,
@@ -379,6 +381,7 @@ func limits() map[string]int {
 		"node/ociimage":                       0,
 		"node/remote":                         120,
 		"pki":                                 0,
+		"proxy":                               85,
 		"podspec":                             100,
 		"podspec/critical":                    70, // API types
 		"podspec/features":                    70,
@@ -464,7 +467,7 @@ func leaves() map[string][]string {
 		"github.com/miekg/dns":                       {"dns/server"},
 		"sigs.k8s.io/controller-runtime":             {"controllers/reconciler", "envtest", "examples/controller", "informer/controllerruntime"},
 		"github.com/google/go-cmp":                   {"admission/admissiontest"},
-		"testing":                                    {"admission/admissiontest", "internal/", "node/containerd/containerdtest", "node/internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "cni/internal/", "client/clienttest", "controllers/controllerstest", "informer/informertest", "registry/registrytest"},
+		"testing":                                    {"admission/admissiontest", "internal/", "node/containerd/containerdtest", "node/internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "client/clienttest", "controllers/controllerstest", "informer/informertest", "registry/registrytest", "proxy/proxytest"},
 	}
 }
 
