@@ -173,14 +173,14 @@ func (v *validator) fieldRef(r *corev1.ObjectFieldSelector, p *field.Path, allow
 	}
 }
 
-// subscript splits metadata.labels['key'].
+// subscript splits metadata.labels['key']. Of anything else it returns the whole path.
 func subscript(path string) (of, key string, ok bool) {
-	rest, ok := strings.CutSuffix(path, "']")
-	if !ok {
+	rest, closed := strings.CutSuffix(path, "']")
+	of, key, opened := strings.Cut(rest, "['")
+	if !closed || !opened || of == "" {
 		return path, "", false
 	}
-	of, key, ok = strings.Cut(rest, "['")
-	return of, key, ok && of != ""
+	return of, key, true
 }
 
 func isDownwardField(path string) bool {

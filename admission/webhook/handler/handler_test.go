@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -160,6 +161,17 @@ func TestRequest(t *testing.T) {
 				r.RequestedKind, r.RequestedResource = schema.GroupVersionKind{Version: "v2", Kind: "Pod"}, schema.GroupVersionResource{Version: "v2", Resource: "pods"}
 			},
 		},
+		"another resource of no kind": {
+			scheme: true,
+			change: func(r *admissionv1.AdmissionRequest) {
+				r.RequestResource = &metav1.GroupVersionResource{Version: "v2", Resource: "pods"}
+			},
+		},
+		"no dry run": {
+			scheme: true,
+			change: func(r *admissionv1.AdmissionRequest) { r.DryRun = new(false) },
+			want:   func(r *admission.Request) { r.DryRun = false },
+		},
 		"the same version": {
 			scheme: true,
 			change: func(r *admissionv1.AdmissionRequest) { r.RequestKind, r.RequestResource = &r.Kind, &r.Resource },
@@ -262,6 +274,41 @@ func TestMutate(t *testing.T) {
 	}
 }
 
+// TestNoPatch: a validator changes nothing, and what is only written differently is no change.
+func TestNoPatch(t *testing.T) {
+	s := podScheme(t)
+	if err := appsv1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	label := plugin(func(r *admission.Request) error {
+		r.Object.(metav1.Object).SetLabels(map[string]string{"app": "web"})
+		return nil
+	})
+	if out := post(t, handler.Validating(label, handler.Options{Scheme: s}), "v1", wire(t, request(nil))); !out.Allowed || out.Patch != nil {
+		t.Errorf("a validator: %+v", out)
+	}
+	rewrite := plugin(func(r *admission.Request) error {
+		r.Object.(*appsv1.ControllerRevision).Data.Raw = []byte(`{"b":2,"a":1}`)
+		return nil
+	})
+	r := request(func(r *admissionv1.AdmissionRequest) {
+		r.Kind, r.OldObject = metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ControllerRevision"}, runtime.RawExtension{}
+		r.Object.Object = &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte(`{"a":1,"b":2}`)}}
+	})
+	if out := both(t, handler.Mutating(rewrite, handler.Options{Scheme: s}), r); !out.Allowed || out.Patch != nil || out.PatchType != nil {
+		t.Errorf("another order: %+v", out)
+	}
+	r = request(nil)
+	same := false
+	handler.Validating(plugin(func(got *admission.Request) error {
+		same = got.Object == r.Object.Object
+		return nil
+	}), handler.Options{Scheme: s}).Review(t.Context(), r)
+	if !same {
+		t.Error("a validator of the same process gets a copy")
+	}
+}
+
 // TestRefusals: a refusal is the Status that an API server answers for it.
 func TestRefusals(t *testing.T) {
 	r := &admission.Request{Resource: schema.GroupVersionResource{Resource: "pods"}, Kind: schema.GroupVersionKind{Kind: "Pod"}, Name: "a"}
@@ -297,6 +344,12 @@ func TestRefusals(t *testing.T) {
 			if out := both(t, h, request(nil)); out.Allowed || out.UID != "u1" || !reflect.DeepEqual(*out.Result, c.want) {
 				t.Errorf("%v: %+v, %+v", c.err, out, out.Result)
 			}
+		}
+		deleted := request(func(r *admissionv1.AdmissionRequest) {
+			r.Operation, r.Object = admissionv1.Delete, runtime.RawExtension{}
+		})
+		if out := both(t, handler.Mutating(do, handler.Options{}), deleted); out.Allowed || !reflect.DeepEqual(*out.Result, c.want) {
+			t.Errorf("%v, without an object: %+v", c.err, out)
 		}
 	}
 }
