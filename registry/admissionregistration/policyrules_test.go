@@ -44,6 +44,10 @@ func TestPolicy(t *testing.T) {
 			s.ParamKind = &admissionv1.ParamKind{APIVersion: "a/b/c"}
 			s.Validations[0].Expression = "validation with params"
 		}), Refused: []string{`spec.paramKind.apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c`, `spec.paramKind.kind: Required value`}},
+		{Name: "a kind that is none", To: spec(func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			s.ParamKind = &admissionv1.ParamKind{APIVersion: "v1", Kind: "Config Map"}
+			s.Validations[0].Expression = "validation with params"
+		}), Refused: []string{`spec.paramKind.kind: Invalid value: "Config Map": may have mixed case, but should otherwise match: a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')`}},
 		{Name: "a kind of the core", To: spec(func(s *admissionv1.ValidatingAdmissionPolicySpec) {
 			s.ParamKind = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
 			s.Validations[0].Expression = "validation with params"
@@ -70,6 +74,16 @@ func TestPolicy(t *testing.T) {
 			`spec.variables[1].name: Invalid value: "in": must be a valid CEL identifier`, `spec.variables[1].expression: Invalid value: "x": must be variable`,
 			`spec.variables[2].name: Required value: name is not specified`, `spec.variables[2].expression: Required value: expression is not specified`,
 			`spec.variables[3].name: Invalid value: "9": must be a valid CEL identifier`, `spec.variables[3].expression: Internal error: out of order`}},
+		{Name: "names of variables", To: spec(func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			for _, name := range []string{"_", "aZ09_", "zA", "a-b", "a:", "a[", "a`", "a{", "a@", "a/b", "-a"} {
+				s.Variables = append(s.Variables, admissionv1.Variable{Name: name, Expression: "variable"})
+			}
+			s.Validations[0].Expression = "composed"
+		}), Refused: []string{
+			`spec.variables[3].name: Invalid value: "a-b": must be a valid CEL identifier`, `spec.variables[4].name: Invalid value: "a:": must be a valid CEL identifier`,
+			`spec.variables[5].name: Invalid value: "a[": must be a valid CEL identifier`, "spec.variables[6].name: Invalid value: \"a`\": must be a valid CEL identifier",
+			`spec.variables[7].name: Invalid value: "a{": must be a valid CEL identifier`, `spec.variables[8].name: Invalid value: "a@": must be a valid CEL identifier`,
+			`spec.variables[9].name: Invalid value: "a/b": must be a valid CEL identifier`, `spec.variables[10].name: Invalid value: "-a": must be a valid CEL identifier`}},
 		{Name: "no variables", To: spec(func(s *admissionv1.ValidatingAdmissionPolicySpec) { s.Validations[0].Expression = "composed" }),
 			Refused: []string{`spec.validations[0].expression: Invalid value: "composed": must be validation`}},
 		{Name: "match conditions", To: spec(func(s *admissionv1.ValidatingAdmissionPolicySpec) {
@@ -136,6 +150,7 @@ func TestMutatingPolicy(t *testing.T) {
 		{Name: "deletion", To: func(p *mutatingPolicy) {
 			p.Spec.MatchConstraints.ResourceRules[0].Operations = []admissionv1.OperationType{admissionv1.Delete}
 		}, Refused: []string{`spec.matchConstraints.resourceRules.operations: Unsupported value: "DELETE": supported values: "*", "CONNECT", "CREATE", "UPDATE"`}},
+		{Name: "composed", To: func(p *mutatingPolicy) { p.Spec.Mutations[0].JSONPatch.Expression = "composed" }},
 		{Name: "no mutations", To: func(p *mutatingPolicy) { p.Spec.Mutations = nil }, Refused: []string{`spec.mutations: Required value: mutations must contain at least one item`}},
 		{Name: "reinvocation", To: func(p *mutatingPolicy) { p.Spec.ReinvocationPolicy = "" }, Refused: []string{`spec.reinvocationPolicy: Required value`}},
 		{Name: "mutations", To: func(p *mutatingPolicy) {
@@ -167,6 +182,8 @@ func TestBinding(t *testing.T) {
 		}, Refused: []string{
 			`spec.validationActions[1]: Unsupported value: "x": supported values: "Audit", "Deny", "Warn"`, `spec.validationActions[3]: Duplicate value: "Deny"`,
 			`spec.validationActions: Invalid value: ["Deny","x","Warn","Deny"]: must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)`}},
+		{Name: "a warning", To: func(b *binding) { b.Spec.ValidationActions = []admissionv1.ValidationAction{"Warn", "Audit"} }},
+		{Name: "a denial", To: func(b *binding) { b.Spec.ValidationActions = []admissionv1.ValidationAction{"Deny", "Audit"} }},
 		{Name: "name and selector", To: func(b *binding) {
 			b.Spec.ParamRef.Selector, b.Spec.ParamRef.ParameterNotFoundAction = &metav1.LabelSelector{}, new(admissionv1.ParameterNotFoundActionType("x"))
 		}, Refused: []string{`spec.paramRef.name: Forbidden: name and selector are mutually exclusive`, `spec.paramRef.selector: Forbidden: name and selector are mutually exclusive`,
@@ -199,6 +216,15 @@ func TestBinding(t *testing.T) {
 	})
 }
 
+// TestPolicyNature: finalizers of policies may have any name, updates need a version, and a deletion returns no object.
+func TestPolicyNature(t *testing.T) {
+	for _, k := range policyKinds() {
+		if k.Rules.CreateOnUpdate || !k.Rules.ConditionalUpdate || !k.Rules.AnyFinalizer || k.Rules.Deletion.ReturnsObject {
+			t.Errorf("%s: %+v", k.Plural, k.Rules)
+		}
+	}
+}
+
 // TestNoPolicyCompiler: without a compiler, policies may be changed except for their spec.
 func TestNoPolicyCompiler(t *testing.T) {
 	const refused = "spec: Forbidden: this server does not evaluate policies: it has no compiler for their expressions (CEL)"
@@ -222,7 +248,17 @@ func TestNoPolicyCompiler(t *testing.T) {
 	if got := k.Rules.Validate(validatingPolicy()).ToAggregate(); got == nil || got.Error() != refused {
 		t.Errorf("create: %v", got)
 	}
-	if got := registrytest.Find(t, kinds, "mutatingadmissionpolicies").Rules.Validate(mutatingOne()).ToAggregate(); got == nil || got.Error() != refused {
+	mutating := registrytest.Find(t, kinds, "mutatingadmissionpolicies").Rules
+	if got := mutating.Validate(mutatingOne()).ToAggregate(); got == nil || got.Error() != refused {
 		t.Errorf("create: %v", got)
+	}
+	old, next := mutatingOne(), mutatingOne()
+	next.Labels = map[string]string{"a": "b"}
+	if got := mutating.ValidateUpdate(next, old).ToAggregate(); got != nil {
+		t.Errorf("update refused: %v", got)
+	}
+	next.Spec.Mutations = nil
+	if got := mutating.ValidateUpdate(next, old).ToAggregate(); got == nil || got.Error() != refused {
+		t.Errorf("update: %v", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,6 +154,37 @@ func TestRatchet(t *testing.T) {
 	next.Labels = map[string]string{"a": "b"}
 	if errs := registrytest.Replace(k, "", next, old); len(errs) != 0 {
 		t.Errorf("updated: %v", errs)
+	}
+}
+
+// TestMetadataOfUpdates: what is wrong with metadata is the registry's to say.
+func TestMetadataOfUpdates(t *testing.T) {
+	k := kind(t)
+	for name, change := range map[string]func(*definition){
+		"name":               func(crd *definition) { crd.Name = "others.example.com" },
+		"UID":                func(crd *definition) { crd.UID = "x" },
+		"labels":             func(crd *definition) { crd.Labels = map[string]string{"a b": "c d"} },
+		"annotations":        func(crd *definition) { crd.Annotations = map[string]string{"a b": ""} },
+		"generation":         func(crd *definition) { crd.Generation = -1 },
+		"no version":         func(crd *definition) { crd.ResourceVersion = "" },
+		"finalizers":         func(crd *definition) { crd.Finalizers = []string{"a b"} },
+		"owners":             func(crd *definition) { crd.OwnerReferences = make([]metav1.OwnerReference, 1) },
+		"time of creation":   func(crd *definition) { crd.CreationTimestamp = metav1.Unix(1, 0) },
+		"managed fields":     func(crd *definition) { crd.ManagedFields = []metav1.ManagedFieldsEntry{{Operation: "x"}} },
+		"time of deletion":   func(crd *definition) { crd.DeletionTimestamp = new(metav1.Unix(1, 0)) },
+		"period of grace":    func(crd *definition) { crd.DeletionGracePeriodSeconds = new(int64(1)) },
+		"a namespace":        func(crd *definition) { crd.Namespace = "ns" },
+		"a name to generate": func(crd *definition) { crd.GenerateName = "A_" },
+	} {
+		old := widgets()
+		k.Rules.Default(old)
+		next := old.DeepCopy()
+		change(next)
+		for _, e := range k.Rules.ValidateUpdate(next, old) {
+			if strings.HasPrefix(e.Field, "metadata") {
+				t.Errorf("%s: %v", name, e)
+			}
+		}
 	}
 }
 

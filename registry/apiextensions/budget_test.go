@@ -100,6 +100,32 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestBudgetOfMany: the work of explaining is bounded.
+func TestBudgetOfMany(t *testing.T) {
+	rules := apiextensions.Kinds()[0].Rules
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	text := `{metadata: {name: widgets.example.com}, spec: {group: example.com, scope: Cluster, names: {plural: widgets, kind: Widget}, versions: [{name: v1, served: true, storage: true,
+		schema: {openAPIV3Schema: {type: object, properties: {list: {type: array, items: {type: integer}, x-kubernetes-validations: [` +
+		strings.Repeat(`{rule: "self.all(a, self.all(b, a == b))"},`, 150) + `]}}}}}]}}`
+	if err := yaml.UnmarshalStrict([]byte(text), crd); err != nil {
+		t.Fatal(err)
+	}
+	rules.Default(crd)
+	rules.PrepareCreate(t.Context(), crd)
+	refused, explained := 0, 0
+	for _, e := range texts(rules.Validate(crd).ToAggregate().Errors()) {
+		if strings.Contains(e, "try simplifying the rule") && !strings.Contains(e, "total for entire") {
+			refused++
+		}
+		if strings.HasSuffix(e, "; these have no bound: list (maxItems)") {
+			explained++
+		}
+	}
+	if refused != 150 || explained == 0 || explained > 110 {
+		t.Errorf("%d refused, %d explained", refused, explained)
+	}
+}
+
 func texts(errs []error) []string {
 	var all []string
 	for _, err := range errs {

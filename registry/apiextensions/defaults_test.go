@@ -25,17 +25,33 @@ func TestPruneDefaults(t *testing.T) {
 	items := apiextensionsv1.JSONSchemaProps{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: new(with(resource, have))}}
 	itemsPruned := apiextensionsv1.JSONSchemaProps{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: new(with(resource, want))}}
 	values := apiextensionsv1.JSONSchemaProps{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Schema: new(with(resource, have))}}
+	// inMetadata is a schema with a schema of metadata.
+	inMetadata := func(of, metadata apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
+		of.Properties = map[string]apiextensionsv1.JSONSchemaProps{"metadata": metadata}
+		return of
+	}
+	around, aroundPruned := with(object(resource), `{"p":`+have+`}`), with(object(resource), `{"p":`+want+`}`)
+	anything := object(with(resource, have))
+	anything.Properties["any"] = with(apiextensionsv1.JSONSchemaProps{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true}}, `{}`)
+	anythingPruned := object(with(resource, want))
+	anythingPruned.Properties["any"] = anything.Properties["any"]
+	nothing := with(apiextensionsv1.JSONSchemaProps{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true}}, `{"a":1}`)
 	for name, tt := range map[string]struct {
 		have, want apiextensionsv1.JSONSchemaProps
 	}{
-		"of the resource":          {with(resource, have), with(resource, want)},
-		"around it":                {with(object(resource), `{"p":`+have+`}`), with(object(resource), `{"p":`+want+`}`)},
-		"around a list":            {with(list, `[`+have+`]`), with(list, `[`+want+`]`)},
-		"around a map":             {with(additional, `{"k":`+have+`}`), with(additional, `{"k":`+want+`}`)},
-		"within a list":            {items, itemsPruned},
-		"within a map":             {values, values},
-		"of what is no resource":   {with(object(resource), have), with(object(resource), have)},
-		"of a resource's metadata": {object(object(resource)), object(object(resource))},
+		"in a resource's metadata":                {inMetadata(resource, around), inMetadata(resource, around)},
+		"in what is only called metadata":         {inMetadata(object(resource), around), inMetadata(object(resource), aroundPruned)},
+		"of a resource in a resource's metadata":  {inMetadata(resource, object(with(resource, have))), inMetadata(resource, object(with(resource, want)))},
+		"beside what may be anything":             {anything, anythingPruned},
+		"of what may be anything and no resource": {nothing, nothing},
+		"of the resource":                         {with(resource, have), with(resource, want)},
+		"around it":                               {with(object(resource), `{"p":`+have+`}`), with(object(resource), `{"p":`+want+`}`)},
+		"around a list":                           {with(list, `[`+have+`]`), with(list, `[`+want+`]`)},
+		"around a map":                            {with(additional, `{"k":`+have+`}`), with(additional, `{"k":`+want+`}`)},
+		"within a list":                           {items, itemsPruned},
+		"within a map":                            {values, values},
+		"of what is no resource":                  {with(object(resource), have), with(object(resource), have)},
+		"of a resource's metadata":                {object(object(resource)), object(object(resource))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			crd := func(s apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {

@@ -308,6 +308,14 @@ func TestOlder(t *testing.T) {
 			}
 		}
 	}
+	few := &v1beta1.PriorityLevelConfiguration{Spec: v1beta1.PriorityLevelConfigurationSpec{Limited: &v1beta1.LimitedPriorityLevelConfiguration{AssuredConcurrencyShares: 3}}}
+	if got := k.Older[2].ToStored(few).(*flowcontrolv1.PriorityLevelConfiguration); *got.Spec.Limited.NominalConcurrencyShares != 3 {
+		t.Errorf("shares of v1beta1: %+v", got)
+	}
+	unset := &v1beta3.PriorityLevelConfiguration{Spec: v1beta3.PriorityLevelConfigurationSpec{Limited: &v1beta3.LimitedPriorityLevelConfiguration{}}}
+	if got := k.Older[0].ToStored(unset).(*flowcontrolv1.PriorityLevelConfiguration); got.Spec.Limited.NominalConcurrencyShares != nil {
+		t.Errorf("the default of v1beta3: %+v", got)
+	}
 	zero := &v1beta3.PriorityLevelConfiguration{Spec: v1beta3.PriorityLevelConfigurationSpec{Limited: &v1beta3.LimitedPriorityLevelConfiguration{}}}
 	zero.Annotations = map[string]string{v1beta3.PriorityLevelPreserveZeroConcurrencySharesKey: ""}
 	if got := k.Older[0].ToStored(zero).(*flowcontrolv1.PriorityLevelConfiguration); len(got.Annotations) > 0 || *got.Spec.Limited.NominalConcurrencyShares != 0 {
