@@ -56,14 +56,35 @@ func WithGroup(auth Authenticator, group string) Authenticator {
 
 // AnonymousFallback returns an Authenticator like auth, except that a request without credentials is the anonymous
 // user's. Bad credentials stay an error, so that the client learns that they do not work.
-func AnonymousFallback(auth Authenticator) Authenticator {
+func AnonymousFallback(auth Authenticator) Authenticator { return Fallback(auth, AnonymousAt()) }
+
+// Fallback returns an Authenticator like auth, except that last identifies requests without credentials. Bad credentials
+// stay an error.
+func Fallback(auth, last Authenticator) Authenticator {
 	return Func(func(r *http.Request) (*Identity, error) {
 		id, err := auth.Authenticate(r)
 		if errors.Is(err, ErrNoCredentials) {
-			return AnonymousIdentity(), nil
+			return last.Authenticate(r)
 		}
 		return id, err
 	})
+}
+
+// AnonymousAt returns an Authenticator for which requests for one of the paths are the anonymous user's. Without paths
+// all requests are. A path must be exactly the request's.
+func AnonymousAt(paths ...string) Authenticator {
+	paths = slices.Clone(paths)
+	return Func(func(r *http.Request) (*Identity, error) {
+		if len(paths) > 0 && (r.URL == nil || !slices.Contains(paths, r.URL.Path)) {
+			return nil, ErrNoCredentials
+		}
+		return AnonymousIdentity(), nil
+	})
+}
+
+// Nobody is an Authenticator that finds no credentials in any request: with Fallback, there are no anonymous requests.
+func Nobody() Authenticator {
+	return Func(func(*http.Request) (*Identity, error) { return nil, ErrNoCredentials })
 }
 
 // AnonymousIdentity is the user of a request without credentials.

@@ -206,3 +206,25 @@ func TestUnionKeepsItsAuthenticators(t *testing.T) {
 		t.Errorf("got %v, %v", id, err)
 	}
 }
+
+// TestFallback: who has no credentials may be nobody, or anonymous at some paths.
+func TestFallback(t *testing.T) {
+	none := fails(authn.ErrNoCredentials)
+	for path, anonymous := range map[string]bool{"/healthz": true, "/healthz/": false, "/api": false, "/HEALTHZ": false} {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		id, err := authn.Fallback(none, authn.AnonymousAt("/livez", "/healthz")).Authenticate(r)
+		if anonymous != (err == nil && reflect.DeepEqual(id, authn.AnonymousIdentity())) || !anonymous && !errors.Is(err, authn.ErrNoCredentials) {
+			t.Errorf("%s: %v, %v", path, id, err)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	if id, err := authn.Fallback(none, authn.Nobody()).Authenticate(r); id != nil || !errors.Is(err, authn.ErrNoCredentials) {
+		t.Errorf("%v, %v", id, err)
+	}
+	if id, err := authn.Fallback(fails(errBad), authn.AnonymousAt()).Authenticate(r); id != nil || !errors.Is(err, errBad) {
+		t.Errorf("%v, %v", id, err)
+	}
+	if id, err := authn.AnonymousAt("/x").Authenticate(&http.Request{}); id != nil || !errors.Is(err, authn.ErrNoCredentials) {
+		t.Errorf("a request without a URL: %v, %v", id, err)
+	}
+}

@@ -8,7 +8,8 @@ import (
 )
 
 // Named is an Authorizer with the name by which a Union reports it. Upstream's names are the modes in lower case
-// ("node", "rbac"), and "kubernetes.io/system-privileged-group".
+// ("node", "rbac"), and "kubernetes.io/system-privileged-group". One without a name, such as a Union in a Union, reports
+// for itself.
 type Named struct {
 	Name       string
 	Authorizer Authorizer
@@ -32,7 +33,11 @@ func Union(chain ...Named) Authorizer {
 			if err != nil {
 				failures = append(failures, err)
 			}
-			if decision.Reason != "" {
+			switch {
+			case decision.Reason == "":
+			case link.Name == "":
+				reasons = append(reasons, decision.Reason)
+			default:
 				reasons = append(reasons, link.Name+": "+decision.Reason)
 			}
 		}

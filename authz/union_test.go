@@ -48,6 +48,10 @@ func TestUnion(t *testing.T) {
 			want:  authz.Decision{Reason: "a: hm\nc: well"},
 			errs:  []error{errLeft, errRight},
 		},
+		"a chain in a chain": {
+			chain: []authz.Named{{"a", says(authz.NoOpinion, "hm", nil)}, {"", authz.Union(authz.Named{Name: "b", Authorizer: says(authz.NoOpinion, "well", nil)})}},
+			want:  authz.Decision{Reason: "a: hm\nb: well"},
+		},
 		"always deny abstains": {
 			chain: []authz.Named{{"alwaysdeny", alwaysdeny.New()}, {"alwaysallow", alwaysallow.New()}},
 			want:  authz.Decision{Verdict: authz.Allow},

@@ -27,7 +27,8 @@ func rbacResource(name string) schema.GroupResource {
 // access decides who may do what.
 type access struct {
 	authz.Authorizer
-	rbac *rbac.Authorizer // the last of the chain, which also lists a user's roles
+	rules authz.RuleResolver // lists what a user may do, as far as the chain can
+	rbac  *rbac.Authorizer   // usually the last of the chain
 }
 
 // DefaultAuthorizers returns upstream's chain: system:masters, the Node authorizer, RBAC.
@@ -72,10 +73,14 @@ func (c *Cluster) newAccess() (err error) {
 		return err
 	}
 	chain := make([]authz.Named, len(all))
+	var rules []authz.RuleResolver
 	for i, a := range all {
 		chain[i] = authz.Named{Name: c.options.Authorizers[i].Name, Authorizer: a}
+		if r, ok := a.(authz.RuleResolver); ok {
+			rules = append(rules, r)
+		}
 	}
-	c.access.Authorizer = authz.Union(chain...)
+	c.access.Authorizer, c.access.rules = authz.Union(chain...), authz.UnionRules(rules...)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/apiserver"
+	"github.com/keelson-dev/keelson/apiserver/metrics"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/component"
@@ -45,6 +46,13 @@ type Delegating interface {
 	apiserver.Delegates
 	// OpenAPI wraps handlers of OpenAPI documents, by path, so that they also serve those of the other servers.
 	OpenAPI(paths map[string]http.Handler)
+}
+
+// Measured is an Extended with metrics, which /metrics serves (Server.Metrics).
+type Measured interface {
+	Extended
+	// Collectors returns the metrics.
+	Collectors() []metrics.Collector
 }
 
 // ExtensionParts are what an extension is made from. All are set.

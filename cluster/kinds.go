@@ -57,7 +57,7 @@ func (c *Cluster) builtin() []registry.Kind {
 		return c.authn.Authenticate(r)
 	}), authentication.Options{Audiences: []string{c.tokens.url}})...)
 	kinds = append(kinds, authorization.Kinds(authorizer, authz.RulesFunc(func(ctx context.Context, user *authn.Identity, namespace string) (authz.Rules, error) {
-		return c.access.rbac.RulesFor(ctx, user, namespace)
+		return c.access.rules.RulesFor(ctx, user, namespace)
 	}))...)
 	kinds = append(kinds, resource.Kinds(resource.Options{Compile: c.options.Server.Selectors, Authorizer: authorizer, Namespace: c.namespace})...)
 	kinds = append(kinds, scheduling.Kinds()...)

@@ -43,7 +43,7 @@ type Options struct {
 	// Extensions add parts to the API server, such as custom resources: see cluster/customresources.
 	Extensions []Extension
 	// Authenticators identify, in this order, who makes a request, after the authenticator for clients in this process;
-	// nil is DefaultAuthenticators.
+	// nil is DefaultAuthenticators. The stage Anonymous, if there is one, identifies requests without credentials.
 	Authenticators []AuthenticatorStage
 	// Authorizers decide, in this order, whether a request is allowed; nil is DefaultAuthorizers.
 	Authorizers []AuthorizerStage

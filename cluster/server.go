@@ -29,6 +29,11 @@ func DefaultAuthenticators() []AuthenticatorStage {
 	return []AuthenticatorStage{{"serviceaccount", func(p ServerParts) (authn.Authenticator, error) { return token.New(p.Tokens), nil }}}
 }
 
+// Anonymous is the name of the stage of Options.Authenticators that identifies requests without credentials. It is asked
+// after all others, wherever it stands; authn.AnonymousAt and authn.Nobody are such. Without one, all requests without
+// credentials are those of system:anonymous.
+const Anonymous = "anonymous"
+
 // authenticator tries the identities of clients in this process, then the chain; other requests are anonymous.
 func (c *Cluster) authenticator() (authn.Authenticator, error) {
 	chain, err := made(c.options.Authenticators, c.serverParts())
@@ -43,8 +48,15 @@ func (c *Cluster) authenticator() (authn.Authenticator, error) {
 		}
 		first = append(first, a)
 	}
-	all := authn.Union(append(first, chain...)...)
-	return authn.AnonymousFallback(authn.WithGroup(all, authn.GroupAuthenticated)), nil
+	last := authn.AnonymousAt()
+	for i, a := range chain {
+		if c.options.Authenticators[i].Name == Anonymous {
+			last = a
+		} else {
+			first = append(first, a)
+		}
+	}
+	return authn.Fallback(authn.WithGroup(authn.Union(first...), authn.GroupAuthenticated), last), nil
 }
 
 // newServer makes the API server with everything that it serves besides the API.
@@ -156,6 +168,11 @@ func (c *Cluster) figures(v version.Info) metrics.Options {
 	}}
 	if log := c.options.Server.Audit; log != nil {
 		o.Audit = log.Stats
+	}
+	for _, e := range c.front.extended {
+		if m, ok := e.(Measured); ok {
+			o.Collectors = append(o.Collectors, m.Collectors()...)
+		}
 	}
 	return o
 }

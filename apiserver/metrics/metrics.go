@@ -13,6 +13,9 @@ import (
 	"github.com/keelson-dev/keelson/apiserver/audit"
 )
 
+// Collector has metrics of Prometheus.
+type Collector = prometheus.Collector
+
 // Options of Metrics; the zero value counts requests and the process.
 type Options struct {
 	// Version is the one in kubernetes_build_info; apiserver.FillVersion completes it.
@@ -22,7 +25,7 @@ type Options struct {
 	// Audit returns the counters of an audit.Log, when the metrics are read.
 	Audit func() audit.Stats
 	// Collectors are further metrics to serve.
-	Collectors []prometheus.Collector
+	Collectors []Collector
 }
 
 // Metrics counts requests.

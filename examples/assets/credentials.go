@@ -88,6 +88,7 @@ type peopleFlags struct {
 	issuers          []string
 	keys             []string
 	signingKey       string
+	login            loginFlags
 }
 
 func (p *peopleFlags) define(f *pflag.FlagSet) {
@@ -96,6 +97,7 @@ func (p *peopleFlags) define(f *pflag.FlagSet) {
 	f.StringArrayVar(&p.issuers, "service-account-issuer", nil, "the name in tokens of service accounts")
 	f.StringArrayVar(&p.keys, "service-account-key-file", nil, "public keys or certificates that verify tokens of service accounts")
 	f.StringVar(&p.signingKey, "service-account-signing-key-file", "", "the private key that signs them")
+	p.login.define(f)
 }
 
 // apply sets the authenticators. What it returns reads their files again when they change.
@@ -121,6 +123,9 @@ func (p *peopleFlags) apply(o *cluster.Options) (lifecycle.Runnable, error) {
 	o.Authenticators = append(o.Authenticators, cluster.DefaultAuthenticators()...)
 	if len(p.issuers) > 0 {
 		o.Server.TokenIssuer = p.issuers[0]
+	}
+	if err := p.login.apply(o, p.issuers); err != nil {
+		return nil, err
 	}
 	var err error
 	o.Server.TokenKeys, err = p.tokenKeys()

@@ -61,21 +61,16 @@ func (s *serviceFlags) sayUnserved(kinds []*registry.Kind, tell func(format stri
 
 // ignored are flags of the upstream program that suites often pass and that change nothing here, but for one feature gate.
 type ignored struct {
-	gates     []string
-	anonymous bool
+	gates []string
 }
 
 func (i *ignored) define(f *pflag.FlagSet) {
 	f.StringSliceVar(&i.gates, "feature-gates", nil, "CBORServingAndStorage=true lets clients speak CBOR; other features are as by default")
 	f.Bool("logtostderr", true, "accepted, without effect")
-	f.BoolVar(&i.anonymous, "anonymous-auth", true, "accepted; requests without credentials are always anonymous")
 }
 
 // say tells what has no effect.
 func (i *ignored) say(tell func(format string, args ...any)) {
-	if !i.anonymous {
-		tell("--anonymous-auth=false has no effect")
-	}
 	for _, gate := range i.gates {
 		if _, known := cborOf(gate); !known {
 			tell("--feature-gates: %s has no effect", gate)

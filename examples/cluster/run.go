@@ -117,7 +117,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 		o.Server.Connector = way
 	}
 	o.Server.Audit, o.Server.Metrics, o.Server.Address = log, true, advertised(listener.Addr())
-	o.Authenticators = append(people.authenticators, cluster.DefaultAuthenticators()...)
+	people.apply(&o)
 	if o.Server.TokenKeys, err = s.tokenKeys(); err != nil {
 		return err
 	}

@@ -36,8 +36,7 @@ type settings struct {
 	retention  retention
 	inflight   inflight
 	foreign    foreign
-	tokens     string
-	passwords  string
+	login      login
 	verbose    bool
 }
 
@@ -106,6 +105,15 @@ Flags:
   --basic-auth-file FILE
                         people with passwords: a CSV of password,user,uid,"group1,group2"; read again when it changes
   --client-ca-file FILE people with certificates of other authorities than the cluster's own; read again when it changes
+  --authentication-config FILE
+                        issuers of OpenID Connect whose tokens are accepted, and who needs no credentials: an
+                        AuthenticationConfiguration, read again when it changes
+  --oidc-issuer-url URL, --oidc-client-id ID, --oidc-ca-file FILE, --oidc-username-claim NAME,
+  --oidc-username-prefix TEXT, --oidc-groups-claim NAME, --oidc-groups-prefix TEXT, --oidc-signing-algs LIST,
+  --oidc-required-claim NAME=VALUE
+                        one such issuer without a file, as kube-apiserver's flags
+  --anonymous-auth=false
+                        refuse requests without credentials
   --tls-cert-file FILE, --tls-private-key-file FILE
                         the server's certificate, with those that signed it behind it, and its key (default one that is
                         made in DIR/pki); its names are up to you
@@ -171,8 +179,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	s.retention.define(f)
 	s.inflight.define(f)
 	s.foreign.define(f)
-	f.StringVar(&s.tokens, "token-auth-file", "", "")
-	f.StringVar(&s.passwords, "basic-auth-file", "", "")
+	s.login.define(f)
 	f.BoolVar(&s.verbose, "verbose", false, "")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

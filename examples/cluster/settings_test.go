@@ -67,6 +67,8 @@ func TestBadFlags(t *testing.T) {
 		"--enable-admission-plugins X":          {"-enable-admission-plugins", `"X" is not known`, "AlwaysPullImages"},
 		"--enable-admission-plugins AlwaysDeny --disable-admission-plugins AlwaysDeny": {"both name AlwaysDeny"},
 		"--nodes -1":                          {"--nodes -1", "from 0 to 5000"},
+		"--anonymous-auth=perhaps":            {"-anonymous-auth", "perhaps"},
+		"--oidc-required-claim x":             {"-oidc-required-claim", "malformed pair"},
 		"--tls-cert-file a":                   {"--tls-cert-file and --tls-private-key-file"},
 		"--storage paper":                     {`--storage "paper"`, "memory or embedded or etcd"},
 		"--storage etcd":                      {"--etcd-endpoints", "http://127.0.0.1:2379"},

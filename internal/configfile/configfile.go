@@ -52,7 +52,12 @@ func Open(path string) (Document, error) {
 	if err != nil {
 		return Document{}, &Error{Path: path, Err: err}
 	}
-	d := Document{Path: path, text: text}
+	return Parse(path, text)
+}
+
+// Parse reads the text of the file at a path.
+func Parse(path string, text []byte) (d Document, err error) {
+	d = Document{Path: path, text: text}
 	if d.JSON, err = boundedyaml.ToJSONStrict(text, boundedyaml.Limit); err != nil {
 		return d, &Error{Path: path, Err: err}
 	}

@@ -413,6 +413,9 @@ func limits() map[string]int {
 		// The types of APIServices, and client-go's headers for proxies.
 		"cluster/aggregation": 299,
 
+		// Expressions in CEL, in authentication.
+		"cluster/authenticationconfig": 400,
+
 		// Upstream's evaluation of expressions in CEL.
 		"admission/internal/expressions": 270,
 		"admission/policy/cel":           270,

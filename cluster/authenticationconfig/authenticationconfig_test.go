@@ -1,0 +1,245 @@
+package authenticationconfig_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authn/oidc"
+	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/cluster/authenticationconfig"
+)
+
+// TestRefused: what is wrong is told with file, line and field.
+func TestRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		line int
+		want string
+	}{
+		"empty":         {"", 0, `apiVersion "" and kind "": want apiVersion apiserver.config.k8s.io/v1 and kind AuthenticationConfiguration`},
+		"another kind":  {"apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n", 1, "want apiVersion apiserver.config.k8s.io/v1"},
+		"no YAML":       {"a: [", 0, "yaml"},
+		"unknown field": {head + "jwt:\n" + jwt("a.example.com") + "  usernames: {}\n", 6, `unknown field "jwt[0].usernames"`},
+		"twice":         {head + "jwt: []\njwt: []\n", 0, `line 4: key "jwt" already set in map`},
+		"no HTTPS":      {head + "jwt:\n- issuer: {url: 'http://a', audiences: [api]}\n  claimMappings: {username: {claim: sub, prefix: ''}}\n", 4, `jwt[0].issuer.url: Invalid value: "http://a": URL scheme must be https`},
+		"expression":    {head + "jwt:\n" + jwt("a.example.com") + "  userValidationRules:\n  - expression: user.\n", 7, `jwt[0].userValidationRules[0].expression: Invalid value: "user.": compilation failed: ERROR: <input>:1:6: Syntax error`},
+		"two":           {head + "jwt:\n" + jwt("a.example.com") + jwt("a.example.com"), 6, `jwt[1].issuer.url: Duplicate value: "https://a.example.com"`},
+		"disallowed":    {head + "jwt:\n" + jwt("accounts"), 4, `URL must not overlap with disallowed issuers: [https://accounts]`},
+		"many":          {head + "jwt:\n" + strings.Repeat(jwt("a.example.com"), 65), 3, "jwt: Too many: 65: must have at most 64 items"},
+		"anonymous":     {head + "anonymous:\n  enabled: false\n  conditions: [{path: /x}]\n", 5, "anonymous.conditions: Invalid value: "},
+		"egress":        {head + "jwt:\n- issuer: {url: 'https://a', audiences: [api], egressSelectorType: cluster}\n  claimMappings: {username: {claim: sub, prefix: ''}}\n", 4, "jwt[0].issuer.egressSelectorType: Invalid value"},
+	} {
+		path := write(t, tt.text)
+		_, err := authenticationconfig.Open(path, authenticationconfig.Options{DisallowedIssuers: []string{"https://accounts"}})
+		var wrong *authenticationconfig.Error
+		if !errors.As(err, &wrong) || wrong.Path != path || wrong.Line != tt.line || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := authenticationconfig.Open("/nowhere", authenticationconfig.Options{}); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Error(err)
+	}
+}
+
+// run runs what authenticates until the test ends.
+func run(t *testing.T, a *authenticationconfig.Authentication) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := newIssuers(t)
+		var log bytes.Buffer
+		path := write(t, head+"jwt:\n"+jwt("a.example.com")+"anonymous: {enabled: true}\n")
+		a, err := authenticationconfig.Open(path, authenticationconfig.Options{Client: world.client(), Log: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Check(t.Context()); err == nil {
+			t.Error("it is ready before it runs")
+		}
+		run(t, a)
+		verify := func(host string, good bool) {
+			t.Helper()
+			id, err := a.Verify(t.Context(), world.token(t, host, "ann"))
+			if good && (err != nil || id.Name != host+":ann") || !good && !errors.Is(err, authn.ErrNoCredentials) {
+				t.Errorf("%s: %+v, %v", host, id, err)
+			}
+		}
+		pass := func(d time.Duration, told string) {
+			t.Helper()
+			log.Reset()
+			time.Sleep(d)
+			synctest.Wait()
+			if !strings.Contains(log.String(), told) || told == "" && log.Len() > 0 {
+				t.Errorf("the log tells %s, want %q", log.String(), told)
+			}
+		}
+		pass(3*time.Second, "")
+		if err := a.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+		verify("a.example.com", true)
+		verify("b.example.com", false)
+		rewrite(t, path, head+"jwt:\n"+jwt("a.example.com")+jwt("b.example.com")+"anonymous: {enabled: true}\n")
+		pass(3*time.Second, "reloaded authentication config")
+		verify("a.example.com", true)
+		verify("b.example.com", true)
+		for _, bad := range []struct{ text, told string }{
+			{head + "jwt: 7\n", "cannot unmarshal"},
+			{head + "jwt:\n" + jwt("b.example.com") + "anonymous: {enabled: false}\n", "anonymous: Forbidden: changed from initial configuration file"},
+			{head + "jwt:\n" + jwt("b.example.com"), "anonymous: Forbidden: changed from initial configuration file"},
+		} {
+			rewrite(t, path, bad.text)
+			pass(3*time.Second, bad.told)
+			verify("a.example.com", true)
+			verify("b.example.com", true)
+		}
+		// New issuers have a minute to answer, and then another one.
+		world.set("c.example.com", true)
+		rewrite(t, path, head+"jwt:\n"+jwt("b.example.com")+jwt("c.example.com")+"anonymous: {enabled: true}\n")
+		pass(62*time.Second, "503 Service Unavailable")
+		verify("a.example.com", true)
+		verify("c.example.com", false)
+		world.set("c.example.com", false)
+		pass(15*time.Second, "reloaded authentication config")
+		verify("a.example.com", false)
+		verify("b.example.com", true)
+		verify("c.example.com", true)
+		time.Sleep(2 * time.Minute) // the old ones end
+		verify("b.example.com", true)
+	})
+}
+
+// TestCluster: a cluster knows the users of issuers, and serves anonymous requests for some paths alone.
+func TestCluster(t *testing.T) {
+	world := newIssuers(t)
+	path := write(t, head+"jwt:\n"+jwt("a.example.com")+"anonymous: {enabled: true, conditions: [{path: /livez}]}\n")
+	a, err := authenticationconfig.Open(path, authenticationconfig.Options{Client: world.client(), Server: "me"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := cluster.Options{Components: []cluster.Component{}, Authenticators: append(cluster.DefaultAuthenticators(), a.Stages()...), Extensions: []cluster.Extension{a.Extension()}}
+	o.Server.Metrics = true
+	c, err := cluster.Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ask := func(path, bearer string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		if bearer != "" {
+			r.Header.Set("Authorization", "Bearer "+bearer)
+		}
+		w := httptest.NewRecorder()
+		c.Handler().ServeHTTP(w, r)
+		return w
+	}
+	token := world.token(t, "a.example.com", "ann")
+	for name, tt := range map[string]struct {
+		path, bearer string
+		code         int
+		text         string
+	}{
+		"a user":               {"/api/v1/nodes", token, http.StatusForbidden, `nodes is forbidden: User \"a.example.com:ann\" cannot list resource \"nodes\"`},
+		"a forged token":       {"/livez", token[:len(token)-8] + "AAAAAAAA", http.StatusUnauthorized, "Unauthorized"},
+		"another issuer":       {"/livez", world.token(t, "b.example.com", "ann"), http.StatusUnauthorized, "Unauthorized"},
+		"anonymous":            {"/livez", "", http.StatusOK, "ok"},
+		"anonymous, elsewhere": {"/readyz", "", http.StatusUnauthorized, "Unauthorized"},
+		"anonymous, below":     {"/livez/ping", "", http.StatusUnauthorized, "Unauthorized"},
+	} {
+		w := ask(tt.path, tt.bearer)
+		if name == "a user" { // the issuer may not have answered yet
+			for w.Code == http.StatusUnauthorized && a.Check(t.Context()) != nil {
+				w = ask(tt.path, tt.bearer)
+			}
+			w = ask(tt.path, tt.bearer)
+		}
+		if w.Code != tt.code || !strings.Contains(w.Body.String(), tt.text) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	admin := c.ConfigFor(cluster.Admin())
+	client := &http.Client{Transport: admin.Transport}
+	response, err := client.Get(admin.Host + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var text bytes.Buffer
+	_, _ = text.ReadFrom(response.Body)
+	for _, name := range []string{
+		"apiserver_authentication_jwt_authenticator_latency_seconds_count{jwt_issuer_hash=", "apiserver_authentication_jwt_authenticator_jwks_fetch_last_timestamp_seconds{apiserver_id_hash=",
+		"apiserver_authentication_jwt_authenticator_jwks_fetch_last_key_set_info{apiserver_id_hash=", "apiserver_authentication_config_controller_last_config_info{apiserver_id_hash=",
+	} {
+		if !strings.Contains(text.String(), "\n"+name) {
+			t.Errorf("there is no metric %s", name)
+		}
+	}
+}
+
+// TestNew: a configuration need not stand in a file.
+func TestNew(t *testing.T) {
+	if _, err := authenticationconfig.New(authenticationconfig.Config{JWT: []oidc.Config{{}}}, authenticationconfig.Options{}); err == nil || !strings.Contains(err.Error(), "jwt[0].issuer.url: Required value") {
+		t.Error(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		world := newIssuers(t)
+		a, err := authenticationconfig.New(authenticationconfig.Config{JWT: []oidc.Config{{
+			Issuer:        oidc.Issuer{URL: "https://a.example.com", Audiences: []string{"api"}},
+			ClaimMappings: oidc.ClaimMappings{Username: oidc.PrefixedClaimOrExpression{Claim: "sub", Prefix: new("")}},
+		}}}, authenticationconfig.Options{Client: world.client()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, a)
+		synctest.Wait()
+		if id, err := a.Verify(t.Context(), world.token(t, "a.example.com", "ann")); err != nil || id.Name != "ann" {
+			t.Errorf("%+v, %v", id, err)
+		}
+		if a.Anonymous() != nil || len(a.Stages()) != 1 {
+			t.Error("it speaks of anonymous requests")
+		}
+	})
+}
+
+func FuzzOpen(f *testing.F) {
+	f.Add(head + "jwt:\n" + jwt("a.example.com") + "anonymous: {enabled: true}\n")
+	f.Add(head + "jwt: [{}]\n")
+	f.Add(head + "a: &a [*a]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		path := write(t, text)
+		a, err := authenticationconfig.Open(path, authenticationconfig.Options{})
+		if (err == nil) == (a == nil) && err == nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), path) {
+			t.Errorf("%q: the error does not name the file: %v", text, err)
+		}
+	})
+}
+
+func ExampleOpen() {
+	_, err := authenticationconfig.Open("authentication.yaml", authenticationconfig.Options{})
+	fmt.Println(err)
+	// Output: authentication.yaml: stat authentication.yaml: no such file or directory
+}

@@ -1,0 +1,165 @@
+package reload_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/keelson-dev/keelson/cluster/internal/reload"
+)
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gathered returns metrics by name and values of labels, without those that are times.
+func gathered(t *testing.T, from prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			if strings.HasSuffix(f.GetName(), "_timestamp_seconds") {
+				if at := m.GetGauge().GetValue(); at < float64(time.Now().Unix()-60) || at > float64(time.Now().Unix()+1) {
+					t.Errorf("%s is %v", name, at)
+				}
+				continue
+			}
+			all[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return all
+}
+
+// TestRun: content that is wrong for good is offered once, content that may do later again and again.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "file")
+		write(t, path, "one")
+		var log bytes.Buffer
+		f := reload.New([]byte("one"), reload.Options{Path: path, What: "authentication", Server: "me", Log: slog.New(slog.NewTextHandler(&log, nil))})
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(f)
+		var mu sync.Mutex // virtual time does not order what the two do
+		var offered []string
+		later := true
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			f.Run(ctx, func(_ context.Context, data []byte) error {
+				mu.Lock()
+				defer mu.Unlock()
+				offered = append(offered, string(data))
+				switch {
+				case string(data) == "wrong":
+					return errors.New("it is wrong")
+				case string(data) == "later" && later:
+					return fmt.Errorf("%w: not yet", reload.ErrLater)
+				}
+				return nil
+			})
+		}()
+		pass := func(want ...string) {
+			t.Helper()
+			mu.Lock()
+			offered = nil
+			mu.Unlock()
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if strings.Join(offered, " ") != strings.Join(want, " ") {
+				t.Errorf("offered %q, want %q", offered, want)
+			}
+		}
+		figures := func(success, failure int, inForce string) {
+			t.Helper()
+			me := reload.Hash("me")
+			const name = "apiserver_authentication_config_controller_"
+			want := map[string]float64{name + "last_config_info " + me + " " + reload.Hash(inForce): 1}
+			for status, n := range map[string]int{"failure": failure, "success": success} {
+				if n > 0 {
+					want[name+"automatic_reloads_total "+me+" "+status] = float64(n)
+				}
+			}
+			if got := gathered(t, registry); !reflect.DeepEqual(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		}
+		pass()
+		figures(0, 0, "one")
+		write(t, path, "two")
+		pass("two")
+		figures(1, 0, "two")
+		write(t, path, "wrong")
+		pass("wrong")
+		figures(1, 1, "two")
+		write(t, path, "later")
+		pass("later", "later", "later")
+		figures(1, 2, "two")
+		mu.Lock()
+		later = false
+		mu.Unlock()
+		pass("later")
+		figures(2, 2, "later")
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		pass()
+		figures(2, 3, "later")
+		write(t, path, "later")
+		pass()
+		figures(2, 3, "later")
+		cancel()
+		<-ended
+		for _, want := range []string{"it is wrong", "not yet", "no such file", "reloaded authentication config"} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("the log does not tell %q:\n%s", want, log.String())
+			}
+		}
+		if n := strings.Count(log.String(), "level=ERROR"); n != 3 {
+			t.Errorf("%d errors are told:\n%s", n, log.String())
+		}
+	})
+}
+
+func TestRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	write(t, path, "")
+	if err := os.Truncate(path, reload.MaxSize+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reload.Read(path); err == nil || !strings.Contains(err.Error(), "is larger than") {
+		t.Error(err)
+	}
+}
+
+func TestHash(t *testing.T) {
+	if got := reload.Hash("x"); got != "sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881" || reload.Hash("") != "" {
+		t.Error(got)
+	}
+}
