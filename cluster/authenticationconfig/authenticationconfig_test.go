@@ -68,7 +68,7 @@ func run(t *testing.T, a *authenticationconfig.Authentication) {
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		world := newIssuers(t)
-		var log bytes.Buffer
+		var log told
 		path := write(t, head+"jwt:\n"+jwt("a.example.com")+"anonymous: {enabled: true}\n")
 		a, err := authenticationconfig.Open(path, authenticationconfig.Options{Client: world.client(), Log: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
@@ -85,13 +85,13 @@ func TestReload(t *testing.T) {
 				t.Errorf("%s: %+v, %v", host, id, err)
 			}
 		}
-		pass := func(d time.Duration, told string) {
+		pass := func(d time.Duration, want string) {
 			t.Helper()
-			log.Reset()
+			log.take()
 			time.Sleep(d)
 			synctest.Wait()
-			if !strings.Contains(log.String(), told) || told == "" && log.Len() > 0 {
-				t.Errorf("the log tells %s, want %q", log.String(), told)
+			if text := log.take(); !strings.Contains(text, want) || want == "" && text != "" {
+				t.Errorf("the log tells %s, want %q", text, want)
 			}
 		}
 		pass(3*time.Second, "")
