@@ -33,6 +33,7 @@ func TestDisable(t *testing.T) {
 		"endpoints-controller":                                           withoutEndpoints,
 		"endpointslice-controller":                                       withoutEndpointSlice,
 		"endpointslice-mirroring-controller":                             withoutEndpointSliceMirroring,
+		"service-cidr-controller":                                        withoutServiceCIDRs,
 		"garbage-collector-controller":                                   withoutGarbageCollector,
 		"namespace-controller":                                           withoutNamespace,
 		"serviceaccount-controller":                                      withoutServiceAccount,

@@ -6,7 +6,7 @@
 // customresourcedefinition, daemonset, deployment, devicetainteviction, disruption, endpoints, endpointslice, endpointslicemirroring,
 // ephemeral, garbagecollector, horizontalpodautoscaler, job, namespace, nodelifecycle, podcertificaterequestcleaner,
 // legacyserviceaccounttokencleaner, podgc, pvbinder, pvcprotection, pvprotection, replicaset, replicationcontroller, resourceclaim, resourcequota, rootca,
-// serviceaccount, serviceaccounttoken, statefulset, storageversionmigrator, tainteviction, tokencleaner, ttl, ttlafterfinished,
+// serviceaccount, serviceaccounttoken, servicecidrs, statefulset, storageversionmigrator, tainteviction, tokencleaner, ttl, ttlafterfinished,
 // vacprotection, validatingadmissionpolicystatus, volumeexpand. Upstream has no
 // localprovisioner, which makes volumes of directories.
 //

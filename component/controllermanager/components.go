@@ -22,6 +22,7 @@ func Components() []component.Component {
 		{Name: "endpoints-controller", Source: "endpoint-controller", Identity: account("endpoint-controller"), New: newEndpoints},
 		{Name: "endpointslice-controller", Source: "endpoint-slice-controller", Identity: account("endpointslice-controller"), New: newEndpointSlice},
 		{Name: "endpointslice-mirroring-controller", Source: "endpoint-slice-mirroring-controller", Identity: account("endpointslicemirroring-controller"), New: newEndpointSliceMirroring},
+		{Name: "service-cidr-controller", Identity: account("service-cidrs-controller"), New: newServiceCIDRs},
 		{Name: "garbage-collector-controller", Identity: account("generic-garbage-collector"), New: newGarbageCollector},
 		{Name: "namespace-controller", Identity: account("namespace-controller"), New: newNamespace},
 		{Name: ServiceAccount, Identity: account("service-account-controller"), New: newServiceAccount},

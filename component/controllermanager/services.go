@@ -3,11 +3,13 @@ package controllermanager
 import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/controllers/endpoints"
 	"github.com/keelson-dev/keelson/controllers/endpointslice"
 	"github.com/keelson-dev/keelson/controllers/endpointslicemirroring"
+	"github.com/keelson-dev/keelson/controllers/servicecidrs"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
 
@@ -46,4 +48,15 @@ func newEndpointSliceMirroring(p *component.Parts) (lifecycle.Runnable, error) {
 		return nil, err
 	}
 	return p.Loop(endpointslicemirroring.New(in, p.Client, p.Recorder, endpointslicemirroring.Options{})), nil
+}
+
+func newServiceCIDRs(p *component.Parts) (lifecycle.Runnable, error) {
+	in := servicecidrs.Sources{
+		CIDRs:     component.Informer[*networkingv1.ServiceCIDR](p.Informers, networkingv1.SchemeGroupVersion.WithResource("servicecidrs")),
+		Addresses: component.Informer[*networkingv1.IPAddress](p.Informers, networkingv1.SchemeGroupVersion.WithResource("ipaddresses")),
+	}
+	if err := p.Informers.Err(); err != nil {
+		return nil, err
+	}
+	return p.Loop(servicecidrs.New(in, p.Client, p.Recorder)), nil
 }
