@@ -190,6 +190,7 @@ func behind() map[string][]string {
 		"controllers/endpoints":                          {"client", "controllers", "controllers/internal/backends", "controllers/expectations", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
 		"controllers/endpointslice":                      {"client", "controllers", "controllers/internal/backends", "controllers/internal/endpointslices", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
 		"controllers/endpointslicemirroring":             {"client", "controllers", "controllers/internal/backends", "controllers/internal/endpointslices", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
+		"controllers/servicecidrs":                       {"client", "controllers", "events", "informer", "lifecycle"},
 		"controllers/job":                                {"client", "controllers", "controllers/expectations", "controllers/ownership", "controllers/internal/batch", "controllers/internal/pods", "controllers/internal/rank", "events", "informer", "lifecycle", "podspec/restart"},
 		"controllers/leaderelection":                     {"client", "controllers", "events", "internal/pause", "lifecycle"},
 		"controllers/reconciler":                         {"controllers", "lifecycle"},
@@ -310,7 +311,7 @@ func limits() map[string]int {
 		"client/rest":                         120,
 		"cluster":                             294, // of which 4 are about devices, 4 are the versions of flow control, 3 are for volumes of CSI drivers that replaced plugins, 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket
 		"component":                           90,
-		"component/controllermanager":         103, // the types of all kinds that controllers read, the parser of schedules
+		"component/controllermanager":         104, // the types of all kinds that controllers read, the parser of schedules
 		"component/remote":                    255, // client-go's discovery knows all kinds of the API
 		"cni":                                 0,
 		"cni/netns":                           1,  // x/sys, to make and enter namespaces
@@ -406,6 +407,9 @@ func limits() map[string]int {
 
 		// The types of metrics and of kubelets' summaries.
 		"cluster/resourcemetrics": 296,
+
+		// miekg/dns
+		"cluster/clusterdns": 300,
 
 		// A cache of rate limiters.
 		"cluster/admissionconfig": 304,
