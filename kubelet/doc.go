@@ -8,7 +8,7 @@
 // a kubelet started later on the same runtime picks up its containers.
 //
 // What real containers need from the machine comes through Host, with a small interface for each part. Packages below
-// this one implement them, and package node/host puts them together: volume, environment, objects (the config maps and
+// this one implement them, and package node/host puts them together: volume, dra (the devices of resource claims), environment, objects (the config maps and
 // secrets that pods refer to), cgroup, security, resolv (DNS and hostnames), credentials (for image registries), prober
 // (network probes), logs, stats, eviction, shutdown (of the machine), garbage (collection of images and containers), static (pods from files),
 // checkpoint (state that must outlive the process), machine; server serves the node's own HTTP API. Without a Host,

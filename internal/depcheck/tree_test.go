@@ -366,6 +366,8 @@ func limits() map[string]int {
 		"kubelet/cgroup":                      100, // the library of cgroups
 		"kubelet/prober":                      180, // gRPC and its health protocol
 		"kubelet/volume/atomic":               1,   // x/sys
+		"kubelet/dra":                         180, // gRPC, the API's types
+		"kubelet/internal/registrars":         115, // gRPC
 		"kubelet/volume/csi":                  240, // gRPC, CSI's own package, the API's types
 		"kubelet/volume/internal":             1,
 		"kubelet/logs":                        3,
@@ -449,7 +451,7 @@ func leaves() map[string][]string {
 			"registry/custom", "registry/resource/selectors",
 		},
 		// The compiler of selectors, names and counts of what is allocated, the allocator.
-		"k8s.io/dynamic-resource-allocation": {"registry/resource/selectors", "scheduler/devices", "scheduler/devices/structured"},
+		"k8s.io/dynamic-resource-allocation": {"registry/resource/selectors", "kubelet/dra", "scheduler/devices", "scheduler/devices/structured"},
 		"k8s.io/apiextensions-apiserver": {
 			"registry/apiextensions", "registry/custom", "registry/custom/review", "controllers/customresourcedefinition", "cluster/customresources",
 			"envtest", "internal/provider", "bench/peers",
@@ -470,7 +472,7 @@ func leaves() map[string][]string {
 		"k8s.io/apimachinery/pkg/runtime/serializer": {"storage/encryption/config", "internal/boundedcbor", "internal/restclient", "internal/transcript"},
 		"k8s.io/client-go/tools/clientcmd":           {"client/kubeconfig"},
 		"github.com/container-storage-interface":     {"kubelet/volume/csi"},
-		"google.golang.org/grpc":                     {"cri/internal/wire", "cri/remote", "cri/serve", "node/containerd", "kubelet/prober", "kubelet/volume/csi", "storage/encryption/kms", "storage/encryption/kms/kmstest", "storage/etcd"},
+		"google.golang.org/grpc":                     {"cri/internal/wire", "cri/remote", "cri/serve", "node/containerd", "kubelet/internal/registrars", "kubelet/prober", "kubelet/volume/csi", "storage/encryption/kms", "storage/encryption/kms/kmstest", "storage/etcd"},
 		"github.com/miekg/dns":                       {"dns/server"},
 		"sigs.k8s.io/controller-runtime":             {"controllers/reconciler", "envtest", "examples/controller", "informer/controllerruntime"},
 		"github.com/google/go-cmp":                   {"admission/admissiontest"},

@@ -25,8 +25,6 @@ func List() []Refusal {
 			`event FailedMount: MountVolume.SetUp failed for volume "v" : no volume plugin matched: iscsi volumes are not supported`},
 		{"resource claims, unless the scheduler has an allocator", []string{"PodSpec.ResourceClaims", "ResourceRequirements.Claims"}, "scheduler",
 			`condition PodScheduled=False Unschedulable: 0/1 nodes are available: pod requires resourceclaim "gpu", which this scheduler does not support. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.`},
-		{"resource claims on nodes of real containers", nil, "kubelet",
-			`phase Failed PodFeatureUnsupported: Pod was rejected: Pod requires node features that are not available: resourceClaim "gpu"`},
 		{"the restart of all containers by a rule", nil, "scheduler",
 			"condition PodScheduled=False Unschedulable: 0/1 nodes are available: 1 node(s) didn't match Pod's required features. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."},
 		{"the restart of all containers in pods that name their node", nil, "kubelet",

@@ -150,8 +150,7 @@ func walks() map[string]func(*asker) {
 		"volumes of servers other than NFS": asking(mounting(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{
 			TargetPortal: "10.0.0.1", IQN: "iqn.2001-04.com.example:storage", Lun: 0,
 		}})),
-		"resource claims, unless the scheduler has an allocator": asking(claimingDevices),
-		"resource claims on nodes of real containers":               there(claimingDevices),
+		"resource claims, unless the scheduler has an allocator":     asking(claimingDevices),
 		"the restart of all containers by a rule":                    asking(restartingAll),
 		"the restart of all containers in pods that name their node": there(restartingAll),
 	}

@@ -61,7 +61,7 @@ func (s settings) toml() string {
 	line("  netns_mounts_under_state_dir = true")
 	line("  enable_unprivileged_ports = true")
 	line("  enable_unprivileged_icmp = true")
-	line("  cdi_spec_dirs = []")
+	line("  cdi_spec_dirs = %s", list(s.cdiSpecDirs()))
 	line("  enable_criu = false")
 	line("  stats_collect_period = '10s'") // every second by default, which asks every shim of the node
 	line("[plugins.'io.containerd.cri.v1.runtime'.cni]")
@@ -81,6 +81,14 @@ func (s settings) toml() string {
 		runtime(name, o.Handlers[name])
 	}
 	return b.String()
+}
+
+// cdiSpecDirs are upstream's default unless the options say otherwise.
+func (s settings) cdiSpecDirs() []string {
+	if s.options.CDISpecDirs != nil {
+		return s.options.CDISpecDirs
+	}
+	return []string{"/etc/cdi", "/var/run/cdi"}
 }
 
 func (s settings) cniBinDirs() []string {

@@ -28,6 +28,9 @@ type Options struct {
 	// CNIConfDir is where the network's configuration is; empty means net.d in the daemon's directory. The daemon
 	// notices changes while it runs. Without a configuration, pods with the host's network work.
 	CNIConfDir string
+	// CDISpecDirs are where the specifications of devices are that are requested by CDI names; nil means /etc/cdi and
+	// /var/run/cdi.
+	CDISpecDirs []string
 	// SandboxImage is the image of pod sandboxes; empty means upstream's pause image of this containerd.
 	SandboxImage string
 	// Mirrors are URLs tried before a registry, by the registry's host, in order; those of "_default" apply to every

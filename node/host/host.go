@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/cgroup"
 	"github.com/keelson-dev/keelson/kubelet/checkpoint"
 	"github.com/keelson-dev/keelson/kubelet/credentials"
+	"github.com/keelson-dev/keelson/kubelet/dra"
 	"github.com/keelson-dev/keelson/kubelet/environment"
 	"github.com/keelson-dev/keelson/kubelet/eviction"
 	"github.com/keelson-dev/keelson/kubelet/logs"
@@ -203,7 +204,7 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 	cache := objects.New(h.parts.Client, h.parts.Watches, objects.Options{Changed: h.changed, Logger: log})
 	h.runs = append(h.runs, cache)
 	tokens := volume.TokensOf(h.parts.Client)
-	drivers, err := h.drivers(tokens)
+	drivers, devices, err := h.drivers(tokens)
 	if err != nil {
 		return kubelet.Host{}, err
 	}
@@ -232,6 +233,7 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 	probes := prober.New(prober.Options{HostIP: h.hostIP(), Recorder: h.parts.Recorder})
 	return kubelet.Host{
 		Volumes: referring{files, cache, users},
+		Devices: devices,
 		Environment: environment.New(environment.Sources{Objects: cache, Services: h.parts.Services, Files: files},
 			environment.Options{Logger: log}),
 		Cgroups:     tree,
@@ -262,16 +264,20 @@ func (h *Host) rotateLogs() {
 	}
 }
 
-// drivers are the node's CSI drivers.
-func (h *Host) drivers(tokens volume.Tokens) (*csi.Drivers, error) {
+// drivers are the node's drivers of volumes and of devices.
+func (h *Host) drivers(tokens volume.Tokens) (*csi.Drivers, *dra.Manager, error) {
 	drivers, err := csi.New(h.options.Dir, h.parts.Name, csi.Sources{Client: h.parts.Client, Tokens: tokens}, csi.Options{
 		Sync: func(uid types.UID) { h.kubelet.Sync(uid) }, Recorder: h.parts.Recorder, Logger: h.options.Logger,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	h.runs = append(h.runs, drivers)
-	return drivers, nil
+	devices, err := dra.New(h.options.Dir, h.parts.Name, h.parts.Client, dra.Options{Logger: h.options.Logger})
+	if err != nil {
+		return nil, nil, err
+	}
+	h.runs = append(h.runs, drivers, devices)
+	return drivers, devices, nil
 }
 
 // security returns the pods' security policy on this machine, and the user ranges for pods.

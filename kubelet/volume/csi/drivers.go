@@ -16,6 +16,7 @@ import (
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/events"
+	"github.com/keelson-dev/keelson/kubelet/internal/turns"
 )
 
 // ErrNotRegistered means that a volume's driver is not registered at this node.
@@ -55,14 +56,14 @@ type Drivers struct {
 	in        Sources
 	options   Options
 	log       *slog.Logger
-	reporting chan struct{} // holds a value while the node's report is written
+	turns     turns.Turns[corev1.UniqueVolumeName] // calls about one volume follow each other
+	reporting chan struct{}                        // holds a value while the node's report is written
 
 	mu         sync.Mutex
 	registered map[string]string // endpoints, by the drivers' names
 	mounted    map[string]state  // what this process has published, by directory
 	staged     map[corev1.UniqueVolumeName]bool
 	inUse      map[corev1.UniqueVolumeName]bool
-	turns      map[corev1.UniqueVolumeName]*turn
 }
 
 // state is what this process knows of a volume that it has published.
@@ -87,40 +88,8 @@ func New(dir, node string, in Sources, o Options) (*Drivers, error) {
 	return &Drivers{
 		dir: filepath.Clean(dir), node: node, in: in, options: o, log: o.Logger, reporting: make(chan struct{}, 1),
 		registered: map[string]string{}, mounted: map[string]state{}, staged: map[corev1.UniqueVolumeName]bool{},
-		inUse: map[corev1.UniqueVolumeName]bool{}, turns: map[corev1.UniqueVolumeName]*turn{},
+		inUse: map[corev1.UniqueVolumeName]bool{},
 	}, nil
-}
-
-// turn is held while a volume is worked on.
-type turn struct {
-	held  chan struct{}
-	users int
-}
-
-// lock waits for the turn of a volume. What others wait for is other volumes' business.
-func (d *Drivers) lock(ctx context.Context, volume corev1.UniqueVolumeName) (unlock func(), err error) {
-	d.mu.Lock()
-	t := d.turns[volume]
-	if t == nil {
-		t = &turn{held: make(chan struct{}, 1)}
-		d.turns[volume] = t
-	}
-	t.users++
-	d.mu.Unlock()
-	leave := func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if t.users--; t.users == 0 {
-			delete(d.turns, volume)
-		}
-	}
-	select {
-	case t.held <- struct{}{}:
-		return func() { <-t.held; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, ctx.Err()
-	}
 }
 
 // driver returns a connection to a driver.

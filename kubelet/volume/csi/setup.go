@@ -41,7 +41,7 @@ func (d *Drivers) SetUp(ctx context.Context, m claims.Mount, dir string) (string
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.options.Timeout)
 	defer cancel()
-	unlock, err := d.lock(ctx, s.name())
+	unlock, err := d.turns.Lock(ctx, s.name())
 	if err != nil {
 		return "", fmt.Errorf("waiting for another operation with the volume: %w", err)
 	}
@@ -318,7 +318,7 @@ func (d *Drivers) TearDown(ctx context.Context, _ types.UID, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, d.options.Timeout)
 	defer cancel()
 	name := uniqueName(known.Driver, known.Handle)
-	unlock, err := d.lock(ctx, name)
+	unlock, err := d.turns.Lock(ctx, name)
 	if err != nil {
 		return fmt.Errorf("waiting for another operation with the volume: %w", err)
 	}

@@ -2,13 +2,13 @@ package csi
 
 import (
 	"context"
-	"fmt"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"github.com/keelson-dev/keelson/kubelet/internal/registrars"
 )
 
 // driver is a connection to a driver's node service.
@@ -19,19 +19,11 @@ type driver struct {
 
 // dial prepares a connection to a socket; it is made by the first call.
 func dial(endpoint string) (*driver, error) {
-	conn, err := connect(endpoint)
+	conn, err := registrars.Connect(endpoint)
 	if err != nil {
 		return nil, err
 	}
 	return &driver{csispec.NewNodeClient(conn), conn}, nil
-}
-
-func connect(endpoint string) (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient("unix:"+endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
-	if err != nil {
-		return nil, fmt.Errorf("connecting to %s: %w", endpoint, err)
-	}
-	return conn, nil
 }
 
 func (d *driver) close() { _ = d.conn.Close() }
