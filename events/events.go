@@ -14,6 +14,8 @@ type Event struct {
 	Reason  string
 	Action  string
 	Message string
+	// Reporter is who reports it, if not the component of the recorder: one of a scheduler's profiles, for example.
+	Reporter string
 }
 
 // Recorder takes events. It never blocks and never fails the caller: events beyond what the

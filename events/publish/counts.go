@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -35,8 +36,8 @@ func newCounts(options Options) *counts {
 
 // spamKey identifies a source and an object, whose events are rate-limited together.
 type spamKey struct {
-	about     corev1.ObjectReference
-	eventType string
+	about               corev1.ObjectReference
+	eventType, reporter string
 }
 
 // groupKey is what events that differ only in their message have in common.
@@ -60,7 +61,7 @@ type group struct {
 func keysOf(e events.Event) (spamKey, groupKey, eventKey) {
 	about := e.Regarding
 	about.FieldPath, about.ResourceVersion = "", ""
-	s := spamKey{about, e.Type}
+	s := spamKey{about, e.Type, e.Reporter}
 	g := groupKey{s, e.Reason}
 	return s, g, eventKey{g, e.Regarding.FieldPath, e.Message}
 }
@@ -131,11 +132,11 @@ func (c *counts) event(o observed) *corev1.Event {
 		Reason:              o.Reason,
 		Action:              o.Action,
 		Message:             o.Message,
-		Source:              corev1.EventSource{Component: c.options.Component, Host: c.options.Host},
+		Source:              corev1.EventSource{Component: cmp.Or(o.Reporter, c.options.Component), Host: c.options.Host},
 		FirstTimestamp:      now,
 		LastTimestamp:       now,
 		Count:               1,
-		ReportingController: c.options.Component,
+		ReportingController: cmp.Or(o.Reporter, c.options.Component),
 		ReportingInstance:   c.options.Host,
 	}
 }

@@ -304,6 +304,31 @@ func TestSeries(t *testing.T) {
 	})
 }
 
+// TestReporter: an event may name who reports it.
+func TestReporter(t *testing.T) {
+	for _, series := range []bool{false, true} {
+		inBubble(t, series, publish.Options{Component: "first", Host: "h"}, func(t *testing.T, s *server, p *publish.Publisher, _ func()) {
+			for _, reporter := range []string{"", "second"} {
+				p.Record(events.Event{Regarding: about("p"), Type: "Normal", Reason: "R", Message: "m", Reporter: reporter})
+				time.Sleep(time.Second)
+			}
+			var got []string
+			if series {
+				for _, e := range stored[eventsv1.Event](t, s) {
+					got = append(got, e.ReportingController+" "+e.ReportingInstance)
+				}
+			} else {
+				for _, e := range stored[corev1.Event](t, s) {
+					got = append(got, e.Source.Component+" "+e.ReportingController+"-"+e.Source.Host)
+				}
+			}
+			if want := []string{"first first-h", "second second-h"}; !slices.Equal(got, want) {
+				t.Errorf("series %t: %q", series, got)
+			}
+		})
+	}
+}
+
 func TestSeriesAreWrittenInOrder(t *testing.T) {
 	inBubble(t, true, publish.Options{}, func(t *testing.T, s *server, p *publish.Publisher, _ func()) {
 		for range 3 {

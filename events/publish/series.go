@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -19,30 +20,25 @@ const (
 // series writes events as events.k8s.io/v1 does: a repeated event becomes a series.
 type series struct {
 	options   Options
-	instance  string
 	events    map[seriesKey]*eventsv1.Event
 	refreshed time.Time
 }
 
 // seriesKey is what the events of a series have in common.
 type seriesKey struct {
-	eventType, action, reason string
-	regarding, related        corev1.ObjectReference
+	eventType, action, reason, reporter string
+	regarding, related                  corev1.ObjectReference
 }
 
 func newSeries(options Options) *series {
-	instance := options.Component
-	if options.Host != "" {
-		instance += "-" + options.Host
-	}
-	return &series{options: options, instance: instance, events: map[seriesKey]*eventsv1.Event{}}
+	return &series{options: options, events: map[seriesKey]*eventsv1.Event{}}
 }
 
 func (s *series) every() time.Duration { return finishAfter }
 
 // take implements style.
 func (s *series) take(o observed) *write {
-	k := seriesKey{eventType: o.Type, action: o.Action, reason: o.Reason, regarding: o.Regarding}
+	k := seriesKey{eventType: o.Type, action: o.Action, reason: o.Reason, reporter: o.Reporter, regarding: o.Regarding}
 	if o.Related != nil {
 		k.related = *o.Related
 	}
@@ -92,11 +88,16 @@ func (s *series) tick(now time.Time) []*write {
 }
 
 func (s *series) event(o observed) *eventsv1.Event {
+	reporter := cmp.Or(o.Reporter, s.options.Component)
+	instance := reporter
+	if s.options.Host != "" {
+		instance += "-" + s.options.Host
+	}
 	return &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Name: nameOf(o, s.options), Namespace: namespaceOf(o.Regarding)},
 		EventTime:           metav1.NewMicroTime(o.at),
-		ReportingController: s.options.Component,
-		ReportingInstance:   s.instance,
+		ReportingController: reporter,
+		ReportingInstance:   instance,
 		Action:              o.Action,
 		Reason:              o.Reason,
 		Regarding:           o.Regarding,
