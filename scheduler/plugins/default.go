@@ -73,7 +73,8 @@ func WithVolumes(plugins []scheduler.Enabled, v *volumes.Volumes) []scheduler.En
 		case NodeVolumeLimits:
 			plugins[i].Plugin = NodeVolumeLimits{cmp.Or(p.Volumes, v)}
 		case VolumeBinding:
-			plugins[i].Plugin = VolumeBinding{cmp.Or(p.Volumes, v)}
+			p.Volumes = cmp.Or(p.Volumes, v)
+			plugins[i].Plugin = p
 		case VolumeZone:
 			plugins[i].Plugin = VolumeZone{cmp.Or(p.Volumes, v)}
 		}

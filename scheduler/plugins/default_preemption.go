@@ -27,6 +27,8 @@ type DefaultPreemption struct {
 	Budgets *budgets.Budgets
 	// Candidates limits the search; the zero value is upstream's, 10 % of the nodes and at least 100.
 	Candidates Candidates
+	// Reviewers decide about the candidates, one after the other.
+	Reviewers []Reviewer
 }
 
 // Candidates is how many nodes are considered for preemption, if there are as many: the greater of a percentage of those
@@ -48,7 +50,7 @@ func (c Candidates) number(n int) int {
 func (DefaultPreemption) Name() string { return "DefaultPreemption" }
 
 // Preempt nominates the best node with its victims.
-func (p DefaultPreemption) Preempt(_ context.Context, t *scheduler.Trial) (*scheduler.Nomination, error) {
+func (p DefaultPreemption) Preempt(ctx context.Context, t *scheduler.Trial) (*scheduler.Nomination, error) {
 	if reason := ineligible(t); reason != "" {
 		return nil, scheduler.Refuse("preemption: " + reason)
 	}
@@ -59,6 +61,13 @@ func (p DefaultPreemption) Preempt(_ context.Context, t *scheduler.Trial) (*sche
 		return nil, fmt.Errorf("preemption: %w", utilerrors.NewAggregate(search.failures))
 	case len(candidates) == 0:
 		return &scheduler.Nomination{}, scheduler.Refuse("preemption: " + search.unhelpful().Error())
+	}
+	candidates, err := p.review(ctx, t, candidates)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("preemption: %w", err)
+	case len(candidates) == 0:
+		return nil, scheduler.Refuse("preemption: no candidate node for preemption")
 	}
 	best := choose(candidates)
 	return &scheduler.Nomination{

@@ -15,17 +15,37 @@ import (
 // didn't match Pod's node affinity/selector". If the affinity selects nodes by metadata.name only, just those
 // are checked, and all others are refused together. It prefers nodes by the sum of the weights of the matching
 // preferred terms, and skips pods without such terms. Preferred terms that cannot be parsed fail the attempt.
-type NodeAffinity struct{}
+//
+// Added is an affinity of the cluster's administrator that every pod of the profile has in addition: "node(s) didn't match
+// scheduler-enforced node affinity".
+type NodeAffinity struct {
+	Added *corev1.NodeAffinity // what every pod has in addition
+}
 
 // Name returns "NodeAffinity".
 func (NodeAffinity) Name() string { return "NodeAffinity" }
 
-// Check matches the node's labels and name. A term that cannot be parsed matches nothing.
-func (NodeAffinity) Check(pod *corev1.Pod, node *scheduler.NodeInfo) *scheduler.Refusal {
-	return selects(nodeaffinity.GetRequiredNodeAffinity(pod), node.Node)
+// Check matches the node's labels and name. A term of the pod that cannot be parsed matches nothing.
+func (n NodeAffinity) Check(pod *corev1.Pod, node *scheduler.NodeInfo) *scheduler.Refusal {
+	added, err := n.added()
+	if err != nil {
+		return &scheduler.Refusal{Err: err}
+	}
+	return selects(added, nodeaffinity.GetRequiredNodeAffinity(pod), node.Node)
 }
 
-func selects(affinity nodeaffinity.RequiredNodeAffinity, node *corev1.Node) *scheduler.Refusal {
+// added returns what all pods require, nil if there is nothing.
+func (n NodeAffinity) added() (*nodeaffinity.NodeSelector, error) {
+	if n.Added == nil || n.Added.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil, nil
+	}
+	return nodeaffinity.NewNodeSelector(n.Added.RequiredDuringSchedulingIgnoredDuringExecution)
+}
+
+func selects(added *nodeaffinity.NodeSelector, affinity nodeaffinity.RequiredNodeAffinity, node *corev1.Node) *scheduler.Refusal {
+	if added != nil && !added.Match(node) {
+		return &scheduler.Refusal{Reasons: []string{"node(s) didn't match scheduler-enforced node affinity"}, Unresolvable: true}
+	}
 	if match, _ := affinity.Match(node); match { // the error then concerns terms that do not match
 		return nil
 	}
@@ -33,17 +53,18 @@ func selects(affinity nodeaffinity.RequiredNodeAffinity, node *corev1.Node) *sch
 }
 
 // Prepare parses the terms once.
-func (NodeAffinity) Prepare(pod *corev1.Pod, _ *scheduler.Snapshot) (scheduler.Prepared, error) {
+func (n NodeAffinity) Prepare(pod *corev1.Pod, _ *scheduler.Snapshot) (scheduler.Prepared, error) {
 	var required *corev1.NodeSelector
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
 		required = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	}
-	if required == nil && pod.Spec.NodeSelector == nil {
-		return scheduler.Prepared{Skip: true}, nil
+	added, err := n.added()
+	if err != nil || added == nil && required == nil && pod.Spec.NodeSelector == nil {
+		return scheduler.Prepared{Skip: true}, err
 	}
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
 	prepared := scheduler.Prepared{
-		Check: func(n *scheduler.NodeInfo) *scheduler.Refusal { return selects(affinity, n.Node) },
+		Check: func(n *scheduler.NodeInfo) *scheduler.Refusal { return selects(added, affinity, n.Node) },
 	}
 	if required == nil {
 		return prepared, nil
@@ -94,6 +115,9 @@ func (NodeAffinity) Events() scheduler.EventKind { return scheduler.NodeAdded | 
 
 // MayHelp reports whether a node matches that did not match before.
 func (n NodeAffinity) MayHelp(pod *corev1.Pod, e scheduler.Event) bool {
+	if added, err := n.added(); err != nil || added != nil && !added.Match(e.Node) {
+		return err != nil
+	}
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
 	match, err := affinity.Match(e.Node)
 	if err != nil {
@@ -105,33 +129,40 @@ func (n NodeAffinity) MayHelp(pod *corev1.Pod, e scheduler.Event) bool {
 	if e.Change&scheduler.NodeLabelsChanged == 0 || !match {
 		return false
 	}
+	if n.Added != nil {
+		return true // it may not have matched what was added
+	}
 	matched, _ := affinity.Match(e.OldNode) // the terms were parsed before
 	return !matched
 }
 
 // Score returns the sum of the weights of the matching terms.
-func (NodeAffinity) Score(pod *corev1.Pod, node *scheduler.NodeInfo) int64 {
-	parsed, err := nodeaffinity.NewPreferredSchedulingTerms(preferred(pod))
-	if err != nil {
+func (n NodeAffinity) Score(pod *corev1.Pod, node *scheduler.NodeInfo) int64 {
+	prepared, err := n.PrepareScores(pod, nil, nil)
+	if err != nil || prepared.Skip {
 		return 0
 	}
-	return parsed.Score(node.Node)
+	return prepared.Score(node)
 }
 
-func preferred(pod *corev1.Pod) []corev1.PreferredSchedulingTerm {
-	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
-		return a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+func preferred(a *corev1.NodeAffinity) []corev1.PreferredSchedulingTerm {
+	if a == nil {
+		return nil
 	}
-	return nil
+	return a.PreferredDuringSchedulingIgnoredDuringExecution
 }
 
 // PrepareScores parses the terms once, and fails if that is not possible.
-func (NodeAffinity) PrepareScores(pod *corev1.Pod, _ *scheduler.Snapshot, _ []*scheduler.NodeInfo) (scheduler.PreparedScores, error) {
-	terms := preferred(pod)
-	if terms == nil {
+func (n NodeAffinity) PrepareScores(pod *corev1.Pod, _ *scheduler.Snapshot, _ []*scheduler.NodeInfo) (scheduler.PreparedScores, error) {
+	var own []corev1.PreferredSchedulingTerm
+	if a := pod.Spec.Affinity; a != nil {
+		own = preferred(a.NodeAffinity)
+	}
+	added := preferred(n.Added)
+	if own == nil && len(added) == 0 {
 		return scheduler.PreparedScores{Skip: true}, nil
 	}
-	parsed, err := nodeaffinity.NewPreferredSchedulingTerms(terms)
+	parsed, err := nodeaffinity.NewPreferredSchedulingTerms(slices.Concat(added, own))
 	if err != nil {
 		return scheduler.PreparedScores{}, err
 	}

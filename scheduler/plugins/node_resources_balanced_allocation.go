@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
@@ -10,54 +11,75 @@ import (
 	"github.com/keelson-dev/keelson/scheduler/signature"
 )
 
-// NodeResourcesBalancedAllocation prefers nodes on which the pod brings the requested shares of CPU and memory
+// NodeResourcesBalancedAllocation prefers nodes on which the pod brings the requested shares of some resources
 // closer together: 75 if it changes nothing, up to 100 if it improves the balance, down to 50 if it worsens it.
-// It skips pods that request neither.
-type NodeResourcesBalancedAllocation struct{}
+// It skips pods that request none of them.
+type NodeResourcesBalancedAllocation struct {
+	// Resources are those that count, nil means CPU and memory. Extended resources and the like count only for pods that
+	// request them.
+	Resources []corev1.ResourceName
+}
 
 // Name returns "NodeResourcesBalancedAllocation".
 func (NodeResourcesBalancedAllocation) Name() string { return "NodeResourcesBalancedAllocation" }
 
 // Score compares the balance with the pod and without it.
-func (NodeResourcesBalancedAllocation) Score(pod *corev1.Pod, node *scheduler.NodeInfo) int64 {
-	cpu, memory := requested(pod)
-	if cpu == 0 && memory == 0 {
+func (b NodeResourcesBalancedAllocation) Score(pod *corev1.Pod, node *scheduler.NodeInfo) int64 {
+	prepared, err := b.PrepareScores(pod, nil, nil)
+	if err != nil || prepared.Skip {
 		return 0
 	}
-	return balance(cpu, memory, node)
+	return prepared.Score(node)
 }
 
 // PrepareScores sums up the pod once.
-func (NodeResourcesBalancedAllocation) PrepareScores(pod *corev1.Pod, _ *scheduler.Snapshot, _ []*scheduler.NodeInfo) (scheduler.PreparedScores, error) {
-	cpu, memory := requested(pod)
+func (b NodeResourcesBalancedAllocation) PrepareScores(pod *corev1.Pod, _ *scheduler.Snapshot, _ []*scheduler.NodeInfo) (scheduler.PreparedScores, error) {
+	of := make([]WeightedResource, len(b.Resources))
+	for i, name := range b.Resources {
+		of[i].Name = name
+	}
+	of = orCPUAndMemory(of)
+	wanted := amounts(resource.PodRequests(pod, resource.PodResourcesOptions{
+		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	}), of)
 	return scheduler.PreparedScores{
-		Skip:  cpu == 0 && memory == 0,
-		Score: func(n *scheduler.NodeInfo) int64 { return balance(cpu, memory, n) },
+		Skip:  !slices.ContainsFunc(wanted, func(n int64) bool { return n != 0 }),
+		Score: func(n *scheduler.NodeInfo) int64 { return balance(wanted, of, n) },
 	}, nil
 }
 
-func requested(pod *corev1.Pod) (milliCPU, memory int64) {
-	requests := resource.PodRequests(pod, resource.PodResourcesOptions{
-		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
-	})
-	return requests.Cpu().MilliValue(), requests.Memory().Value()
-}
-
-func balance(cpu, memory int64, node *scheduler.NodeInfo) int64 {
-	with := evenness(node.Requested.MilliCPU+cpu, node.Requested.Memory+memory, node)
-	without := evenness(node.Requested.MilliCPU, node.Requested.Memory, node)
-	return scheduler.MaxScore/2 + (scheduler.MaxScore/2+with-without)/2
-}
-
-// evenness returns 100 less the standard deviation of the two requested shares in percent, rounded down. For
-// two numbers the deviation is half their difference.
-func evenness(cpu, memory int64, node *scheduler.NodeInfo) int64 {
-	if node.Allocatable.MilliCPU == 0 || node.Allocatable.Memory == 0 {
-		return scheduler.MaxScore
+func balance(wanted []int64, of []WeightedResource, node *scheduler.NodeInfo) int64 {
+	var room [8]float64
+	with, without := room[:0:4], room[4:4]
+	for i, r := range of {
+		offered, requested := supply(node, r.Name, wanted[i])
+		if offered == 0 {
+			continue
+		}
+		with = append(with, min(float64(requested+wanted[i])/float64(offered), 1))
+		without = append(without, min(float64(requested)/float64(offered), 1))
 	}
-	a := min(float64(cpu)/float64(node.Allocatable.MilliCPU), 1)
-	b := min(float64(memory)/float64(node.Allocatable.Memory), 1)
-	return int64((1 - math.Abs((a-b)/2)) * float64(scheduler.MaxScore))
+	return scheduler.MaxScore/2 + (scheduler.MaxScore/2+evenness(with)-evenness(without))/2
+}
+
+// evenness returns 100 less the standard deviation of the requested shares in percent, rounded down.
+func evenness(shares []float64) int64 {
+	deviation := 0.0
+	switch {
+	case len(shares) == 2:
+		deviation = math.Abs((shares[0] - shares[1]) / 2)
+	case len(shares) > 2:
+		var sum, squares float64
+		for _, s := range shares {
+			sum += s
+		}
+		mean := sum / float64(len(shares))
+		for _, s := range shares {
+			squares += (s - mean) * (s - mean)
+		}
+		deviation = math.Sqrt(squares / float64(len(shares)))
+	}
+	return int64((1 - deviation) * float64(scheduler.MaxScore))
 }
 
 // Signature appends the pod's requests.

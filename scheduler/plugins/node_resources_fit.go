@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apiresource "k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/component-helpers/resource"
 
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/signature"
@@ -24,9 +22,8 @@ type NodeResourcesFit struct {
 	// Ignored are names of extended resources to ignore, IgnoredGroups the parts of such names before the slash
 	// (ignoredResources and ignoredResourceGroups upstream).
 	Ignored, IgnoredGroups []string
-	// Most reverses the preference, to fill nodes one after the other: the mean of the requested shares
-	// (scoring strategy MostAllocated upstream).
-	Most bool
+	// Scoring is the preference; the zero value is the one above.
+	Scoring Scoring
 }
 
 // Name returns "NodeResourcesFit".
@@ -136,44 +133,13 @@ func anyMore(want, a, b scheduler.Resources) bool {
 
 // Score returns the mean share in percent.
 func (f NodeResourcesFit) Score(pod *corev1.Pod, node *scheduler.NodeInfo) int64 {
-	cpu, memory := nonZero(pod)
-	return f.mean(cpu, memory, node)
+	of := orCPUAndMemory(f.Scoring.Resources)
+	return f.Scoring.score(nonZero(pod, of), of, node)
 }
 
 // PrepareScores sums up the pod once.
 func (f NodeResourcesFit) PrepareScores(pod *corev1.Pod, _ *scheduler.Snapshot, _ []*scheduler.NodeInfo) (scheduler.PreparedScores, error) {
-	cpu, memory := nonZero(pod)
-	return scheduler.PreparedScores{Score: func(n *scheduler.NodeInfo) int64 { return f.mean(cpu, memory, n) }}, nil
-}
-
-func nonZero(pod *corev1.Pod) (milliCPU, memory int64) {
-	requests := resource.PodRequests(pod, resource.PodResourcesOptions{
-		SkipPodLevelResources: true,
-		NonMissingContainerRequests: corev1.ResourceList{
-			corev1.ResourceCPU:    *apiresource.NewMilliQuantity(scheduler.DefaultMilliCPURequest, apiresource.DecimalSI),
-			corev1.ResourceMemory: *apiresource.NewQuantity(scheduler.DefaultMemoryRequest, apiresource.BinarySI),
-		},
-	})
-	return requests.Cpu().MilliValue(), requests.Memory().Value()
-}
-
-func (f NodeResourcesFit) mean(cpu, memory int64, node *scheduler.NodeInfo) int64 {
-	var sum, resources int64
-	add := func(requested, allocatable int64) {
-		if allocatable == 0 {
-			return
-		}
-		resources++
-		share := min(requested, allocatable)
-		if !f.Most {
-			share = allocatable - share
-		}
-		sum += share * scheduler.MaxScore / allocatable
-	}
-	add(node.NonZeroMilliCPU+cpu, node.Allocatable.MilliCPU)
-	add(node.NonZeroMemory+memory, node.Allocatable.Memory)
-	if resources == 0 {
-		return 0
-	}
-	return sum / resources
+	of := orCPUAndMemory(f.Scoring.Resources)
+	wanted := nonZero(pod, of)
+	return scheduler.PreparedScores{Score: func(n *scheduler.NodeInfo) int64 { return f.Scoring.score(wanted, of, n) }}, nil
 }

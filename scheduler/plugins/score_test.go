@@ -149,7 +149,7 @@ func TestScoreNodeResourcesFitMost(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, scores(t, plugins.NodeResourcesFit{Most: true}, tt.pod, tt.nodes, tt.on)); diff != "" {
+			if diff := cmp.Diff(tt.want, scores(t, plugins.NodeResourcesFit{Scoring: plugins.Scoring{Strategy: plugins.MostAllocated}}, tt.pod, tt.nodes, tt.on)); diff != "" {
 				t.Error(diff)
 			}
 		})

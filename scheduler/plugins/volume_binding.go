@@ -21,6 +21,8 @@ import (
 // Without Volumes, it refuses pods with claims.
 type VolumeBinding struct {
 	Volumes *volumes.Volumes
+	// Shape is the score by the used share of the storage; nil falls from 100 to 0.
+	Shape Shape
 }
 
 // Name returns "VolumeBinding".
@@ -101,12 +103,16 @@ func (b VolumeBinding) PrepareScores(pod *corev1.Pod, _ *scheduler.Snapshot, _ [
 	if err != nil || !claims.Unbound() {
 		return scheduler.PreparedScores{Skip: true}, err
 	}
+	shape := b.Shape
+	if shape == nil {
+		shape = Shape{{0, scheduler.MaxScore}, {100, 0}}
+	}
 	return scheduler.PreparedScores{Score: func(n *scheduler.NodeInfo) int64 {
 		placement, reasons, err := claims.Find(n.Node)
 		if err != nil || len(reasons) > 0 {
 			return 0
 		}
-		return placement.Score()
+		return placement.Score(shape.At)
 	}}, nil
 }
 

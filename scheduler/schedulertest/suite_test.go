@@ -30,7 +30,7 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestMostAllocated(t *testing.T) {
-	schedulertest.TestPriority(t, plugins.NodeResourcesFit{Most: true})
+	schedulertest.TestPriority(t, plugins.NodeResourcesFit{Scoring: plugins.Scoring{Strategy: plugins.MostAllocated}})
 }
 
 func TestFuncs(t *testing.T) {

@@ -147,9 +147,9 @@ func (c *Claims) place(p *Placement, name string, node *corev1.Node) (bindable, 
 	return true, true, nil
 }
 
-// Score returns how little of the storage that the volumes come from they would use, from 0 to 100: the average over
-// their classes. Volumes to be made count only if no other volume is used, and only where capacities are published.
-func (p *Placement) Score() int64 {
+// Score returns the score of the storage that the volumes come from by the share that they would use: the average over
+// their classes of what score returns for a percentage. Volumes to be made count only if no other volume is used, and only where capacities are published.
+func (p *Placement) Score(score func(utilization int64) int64) int64 {
 	type use struct{ requested, capacity int64 }
 	classes := map[string]use{}
 	for _, s := range p.static {
@@ -173,9 +173,11 @@ func (p *Placement) Score() int64 {
 	}
 	var sum int64
 	for _, u := range classes {
+		used := int64(100)
 		if u.capacity > 0 && u.requested <= u.capacity {
-			sum += 100 - u.requested*100/u.capacity
+			used = u.requested * 100 / u.capacity
 		}
+		sum += score(used)
 	}
 	return int64(math.Round(float64(sum) / float64(len(classes))))
 }
