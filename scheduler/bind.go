@@ -40,7 +40,7 @@ type binding struct {
 
 // reserve calls the Reservers and the Permitters.
 func (s *Scheduler) reserve(ctx context.Context, b *binding) error {
-	for _, r := range s.plugins.reservers {
+	for _, r := range s.of(b.pod).plugins.reservers {
 		if skips(r, b.pod) {
 			continue
 		}
@@ -52,7 +52,7 @@ func (s *Scheduler) reserve(ctx context.Context, b *binding) error {
 			b.undo = append(b.undo, undo)
 		}
 	}
-	for _, p := range s.plugins.permitters {
+	for _, p := range s.of(b.pod).plugins.permitters {
 		wait, err := p.Permit(ctx, b.pod, b.node)
 		if err := b.stopped("Permit", p, err); err != nil {
 			return err
@@ -139,7 +139,10 @@ func (b *binding) preBind(ctx context.Context, w *writes) error {
 // failed turns the error of a PreBinder or Binder into the error of the attempt.
 func failed(point string, p Plugin, err error) error {
 	r, err := refusal(err)
+	_, elsewhere := p.(Winnower)
 	switch {
+	case err != nil && elsewhere:
+		return err // upstream reports the words of extenders alone
 	case err != nil:
 		return fmt.Errorf("running %s plugin %q: %w", point, p.Name(), err)
 	case r != nil:
@@ -151,7 +154,7 @@ func failed(point string, p Plugin, err error) error {
 // bind binds the pod and records the event.
 func (s *Scheduler) bind(ctx context.Context, b *binding) error {
 	err := fmt.Errorf("running Bind plugins: %w", ErrDeclined)
-	for _, binder := range s.plugins.binders {
+	for _, binder := range s.of(b.pod).plugins.binders {
 		if e := binder.Bind(ctx, b.pod, b.node); !errors.Is(e, ErrDeclined) {
 			err = failed("Bind", binder, e)
 			break
@@ -162,7 +165,7 @@ func (s *Scheduler) bind(ctx context.Context, b *binding) error {
 	}
 	s.record(b.pod, corev1.EventTypeNormal, "Scheduled", "Binding",
 		fmt.Sprintf("Successfully assigned %v/%v to %v", b.pod.Namespace, b.pod.Name, b.node))
-	for _, p := range s.plugins.postBinders {
+	for _, p := range s.of(b.pod).plugins.postBinders {
 		p.PostBind(ctx, b.pod, b.node)
 	}
 	return nil
@@ -187,7 +190,7 @@ func (s *Scheduler) bindLater(ctx context.Context, b *binding, w *writes) {
 			s.report(ctx, latest, err, &Nomination{})
 		}
 	}
-	b.preBinders = s.plugins.preparing(b.pod, b.node)
+	b.preBinders = s.of(b.pod).plugins.preparing(b.pod, b.node)
 	if len(b.permits)+len(b.preBinders) == 0 {
 		if !w.start(ctx, b.pod.UID, func() { finish(nil) }) {
 			b.unreserve()
@@ -211,7 +214,7 @@ func (s *Scheduler) bindLater(ctx context.Context, b *binding, w *writes) {
 
 // bound records that the pod is bound.
 func (s *Scheduler) bound(b *binding) {
-	if b.stop != nil || s.plugins.reserving(b.pod) {
+	if b.stop != nil || s.of(b.pod).plugins.reserving(b.pod) {
 		s.locked(func(time.Time) { delete(s.bindings, b.pod.UID) })
 	}
 }
@@ -273,19 +276,19 @@ func (s *Scheduler) abandon(b *binding, cause error, tell bool) (latest *corev1.
 // noteEvent records an event that may help a pod in case it is refused before its binding.
 func (s *Scheduler) noteEvent(b *binding, e Event) {
 	note := func(p Plugin) {
-		if s.profile.MayHelp(b.pod, []string{p.Name()}, e) {
+		if s.of(b.pod).profile.MayHelp(b.pod, []string{p.Name()}, e) {
 			if b.helped == nil {
 				b.helped = map[string]Event{}
 			}
 			b.helped[p.Name()] = e
 		}
 	}
-	for _, p := range s.plugins.reservers {
+	for _, p := range s.of(b.pod).plugins.reservers {
 		if !skips(p, b.pod) {
 			note(p)
 		}
 	}
-	for _, p := range s.plugins.permitters {
+	for _, p := range s.of(b.pod).plugins.permitters {
 		note(p)
 	}
 }

@@ -86,6 +86,9 @@ func (e *evaluation) run(p *roles, class *class, pod *corev1.Pod, s *Snapshot) {
 	}
 	if e.wholeRefusal == nil && !e.nominee(checks) {
 		e.filter(class, checks)
+		if e.err == nil {
+			e.err = e.winnow()
+		}
 	}
 	if e.err != nil {
 		return
@@ -262,7 +265,39 @@ func (e *evaluation) nominee(checks []check) bool {
 	e.looked = span{i, 1}
 	e.refusedBy[i], e.refusals[i] = passed, nil
 	e.feasible, e.nodes = append(e.feasible, int32(i)), append(e.nodes, node)
-	return true
+	if e.winnow() == nil && len(e.feasible) > 0 {
+		return true
+	}
+	e.looked, e.feasible, e.nodes = span{}, e.feasible[:0], e.nodes[:0]
+	return false
+}
+
+// winnow asks the winnowers about the feasible nodes.
+func (e *evaluation) winnow() error {
+	for k, w := range e.plugins.winnowers {
+		if len(e.nodes) == 0 {
+			break
+		}
+		refusals, err := w.Winnow(e.pod, e.nodes)
+		if err == nil && len(refusals) != len(e.nodes) {
+			err = fmt.Errorf("plugin %q decided about %d nodes of %d", w.Name(), len(refusals), len(e.nodes))
+		}
+		if err != nil {
+			return err
+		}
+		left := 0
+		for j, r := range refusals {
+			at := e.feasible[j]
+			if r != nil {
+				e.refusedBy[at], e.refusals[at] = int16(len(e.plugins.predicates)+k), r
+				continue
+			}
+			e.feasible[left], e.nodes[left] = at, e.nodes[j]
+			left++
+		}
+		e.feasible, e.nodes = e.feasible[:left], e.nodes[:left]
+	}
+	return nil
 }
 
 // ask calls the checks for a node until one refuses it.
@@ -480,17 +515,20 @@ func (e *evaluation) rejectors() []string {
 	last := int16(passed)
 	for _, by := range e.refusedBy {
 		if by >= 0 && by != last {
-			add(e.plugins.predicates[by].Name())
+			add(e.name(int(by)))
 			last = by
 		}
 	}
 	return names
 }
 
-// name returns the predicate of a number in refusedBy.
+// name returns the predicate or winnower of a number in refusedBy.
 func (e *evaluation) name(by int) string {
 	if by == left {
 		return strings.Join(slices.Sorted(slices.Values(e.only.by)), ",")
+	}
+	if k := by - len(e.plugins.predicates); k >= 0 {
+		return e.plugins.winnowers[k].Name()
 	}
 	return e.plugins.predicates[by].Name()
 }

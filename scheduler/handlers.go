@@ -24,9 +24,8 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-func (s *Scheduler) ours(pod *corev1.Pod) bool {
-	return pod.Spec.SchedulerName == s.profile.schedulerName()
-}
+// of returns the profile of a pod, nil if that is another scheduler's.
+func (s *Scheduler) of(pod *corev1.Pod) *running { return s.profiles[pod.Spec.SchedulerName] }
 
 func nameOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
@@ -60,7 +59,7 @@ func (s *Scheduler) podCame(pod *corev1.Pod, now time.Time) {
 	case finished(pod):
 	case pod.Spec.NodeName != "":
 		s.podBound(pod, now)
-	case s.ours(pod):
+	case s.of(pod) != nil:
 		s.pending[nameOf(pod)] = pod
 		s.queue.Add(pod, now)
 		s.state.Nominate(pod, pod.Status.NominatedNodeName)
@@ -98,7 +97,7 @@ func (s *Scheduler) podChanged(old, pod *corev1.Pod, now time.Time) {
 		s.tell(Event{Kind: AssignedPodUpdated, Change: PodChange(old, pod), OldPod: old, Pod: pod}, now)
 	case pod.Spec.NodeName != "":
 		s.podBound(pod, now)
-	case s.ours(pod):
+	case s.of(pod) != nil:
 		s.pending[nameOf(pod)] = pod
 		if s.assumed[pod.UID] != nil {
 			if pod.DeletionTimestamp != nil && old.DeletionTimestamp == nil {

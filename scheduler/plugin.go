@@ -20,7 +20,29 @@ type Enabled struct {
 	Weight int64
 	// PriorityOnly restricts the plugin to its role as a Priority.
 	PriorityOnly bool
+	// Without are roles that it does not have, although it could.
+	Without Roles
 }
+
+// Roles are parts of a plugin in a profile; they combine. The weight says whether it is a Priority.
+type Roles uint16
+
+// The roles. A predicate without RolePredicate but with RolePreparer refuses pods as a whole and names eligible nodes, but
+// checks none.
+const (
+	RoleGate Roles = 1 << iota
+	RolePreparer
+	RolePredicate // or Winnower
+	RolePreemptor
+	RoleReserver
+	RolePermitter
+	RolePreBinder
+	RoleBinder
+	RolePostBinder
+)
+
+// has reports whether the plugin has a role, if it can have it.
+func (e *Enabled) has(role Roles) bool { return !e.PriorityOnly && e.Without&role == 0 }
 
 // With returns a copy of plugins in which each of others replaces the plugin of the same name, or is appended
 // if there is none.

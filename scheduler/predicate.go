@@ -45,6 +45,36 @@ type Prepared struct {
 	Refusals []*Refusal
 }
 
+// preparingPredicate is a predicate that examines the pod first.
+type preparingPredicate interface {
+	Predicate
+	Preparer
+}
+
+// preparingOnly is a predicate that examines the pod, but checks no node.
+type preparingOnly struct{ preparingPredicate }
+
+func (preparingOnly) Check(*corev1.Pod, *NodeInfo) *Refusal { return nil }
+
+func (p preparingOnly) Prepare(pod *corev1.Pod, s *Snapshot) (Prepared, error) {
+	prepared, err := p.preparingPredicate.Prepare(pod, s)
+	prepared.Check, prepared.Refusals = func(*NodeInfo) *Refusal { return nil }, nil
+	prepared.CheckChanged = func(_, _ *NodeInfo) *Refusal { return nil }
+	return prepared, err
+}
+
+// Winnower decides about all nodes that pass the Predicates in one call, as a program elsewhere does that answers slowly
+// ("extender" upstream). Winnowers are called one after the other in the profile's order, each with what the one before
+// has left, but not to find out whether preemption would help.
+//
+// Implementations must be safe for concurrent use and change neither the pod nor the nodes.
+type Winnower interface {
+	Plugin
+	// Winnow returns for each of the nodes, of which there is at least one, nil if it can take the pod, or else why not.
+	// An error fails the attempt; it is retried with back-off.
+	Winnow(pod *corev1.Pod, nodes []*NodeInfo) ([]*Refusal, error)
+}
+
 // ByNode returns the result of a Preparer whose check depends on the node alone, and on no other nodes of the
 // snapshot.
 func ByNode(check func(node *NodeInfo) *Refusal) Prepared {

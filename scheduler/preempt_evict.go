@@ -232,7 +232,7 @@ func (s *Scheduler) remove(ctx context.Context, v *eviction, victim *victim, w *
 	related := reference(v.pod)
 	s.events.Record(events.Event{
 		Regarding: reference(victim.Pod), Related: &related,
-		Type: corev1.EventTypeNormal, Reason: "Preempted", Action: "Preempting", Message: message,
+		Type: corev1.EventTypeNormal, Reason: "Preempted", Action: "Preempting", Message: message, Reporter: s.reporter(v.pod),
 	})
 	return nil
 }

@@ -55,26 +55,27 @@ func (p *Profile) Validate() error {
 
 // refuses reports whether a plugin can be the reason why a pod waits.
 func refuses(e Enabled) bool {
-	switch e.Plugin.(type) {
-	case Predicate, Gate, Reserver, Permitter:
-		return !e.PriorityOnly
-	}
-	return false
+	return plays[Predicate](e, RolePredicate) || plays[Winnower](e, RolePredicate) || plays[preparingPredicate](e, RolePreparer) ||
+		plays[Gate](e, RoleGate) || plays[Reserver](e, RoleReserver) || plays[Permitter](e, RolePermitter)
+}
+
+// plays reports whether a plugin can have a role, and has it.
+func plays[T any](e Enabled, role Roles) bool {
+	_, can := e.Plugin.(T)
+	return can && e.has(role)
 }
 
 // follows reports whether a plugin has a role after the decision that cannot refuse a pod.
 func follows(e Enabled) bool {
-	switch e.Plugin.(type) {
-	case PreBinder, Binder, PostBinder, Preemptor:
-		return !e.PriorityOnly
-	}
-	return false
+	return plays[PreBinder](e, RolePreBinder) || plays[Binder](e, RoleBinder) || plays[PostBinder](e, RolePostBinder) ||
+		plays[Preemptor](e, RolePreemptor)
 }
 
 // roles are the deciding plugins of a profile, by role.
 type roles struct {
 	seed       uint64
 	predicates []Predicate
+	winnowers  []Winnower
 	priorities []weighted
 }
 
@@ -90,8 +91,16 @@ func (p *Profile) roles() *roles {
 		priorities: make([]weighted, 0, len(p.Plugins)),
 	}
 	for _, e := range p.Plugins {
-		if predicate, ok := e.Plugin.(Predicate); ok && !e.PriorityOnly {
+		predicate, ok := e.Plugin.(Predicate)
+		preparing, prepares := e.Plugin.(preparingPredicate)
+		switch {
+		case ok && e.has(RolePredicate):
 			r.predicates = append(r.predicates, predicate)
+		case prepares && e.has(RolePreparer):
+			r.predicates = append(r.predicates, preparingOnly{preparing})
+		}
+		if winnower, ok := e.Plugin.(Winnower); ok && e.has(RolePredicate) {
+			r.winnowers = append(r.winnowers, winnower)
 		}
 		if priority, ok := e.Plugin.(Priority); ok && e.Weight > 0 {
 			r.priorities = append(r.priorities, weighted{priority, e.Weight})
@@ -114,10 +123,30 @@ type followers struct {
 
 func (p *Profile) followers() followers {
 	return followers{
-		reservers: of[Reserver](p), permitters: of[Permitter](p), preBinders: of[PreBinder](p),
-		binders: of[Binder](p), postBinders: of[PostBinder](p), preemptors: of[Preemptor](p),
+		reservers: of[Reserver](p, RoleReserver), permitters: of[Permitter](p, RolePermitter),
+		preBinders: of[PreBinder](p, RolePreBinder), binders: of[Binder](p, RoleBinder),
+		postBinders: of[PostBinder](p, RolePostBinder), preemptors: of[Preemptor](p, RolePreemptor),
 		events: p.events(),
 	}
+}
+
+// running is a profile at work in a Scheduler.
+type running struct {
+	profile Profile
+	plugins followers
+	planner *Planner
+}
+
+func run(p Profile) (*running, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	r := &running{profile: p, plugins: p.followers()}
+	if len(r.plugins.binders) == 0 {
+		return nil, fmt.Errorf("%w: no plugin binds pods", ErrProfile)
+	}
+	r.planner = NewPlanner(&r.profile)
+	return r, nil
 }
 
 // reserving reports whether any Reserver or Permitter has something to do for the pod.
@@ -142,9 +171,9 @@ func (f *followers) preparing(pod *corev1.Pod, node string) []PreBinder {
 }
 
 // of returns the plugins with one role.
-func of[Role Plugin](p *Profile) (plugins []Role) {
+func of[Role Plugin](p *Profile, role Roles) (plugins []Role) {
 	for _, e := range p.Plugins {
-		if plugin, ok := e.Plugin.(Role); ok && !e.PriorityOnly {
+		if plugin, ok := e.Plugin.(Role); ok && e.has(role) {
 			plugins = append(plugins, plugin)
 		}
 	}
@@ -165,7 +194,7 @@ func (p *Profile) Schedule(pod *corev1.Pod, s *Snapshot) Decision {
 // Held returns the name of the first plugin whose Gate holds the pod back, and why; or "", nil.
 func (p *Profile) Held(pod *corev1.Pod) (string, *Refusal) {
 	for _, e := range p.Plugins {
-		if g, ok := e.Plugin.(Gate); ok && !e.PriorityOnly {
+		if g, ok := e.Plugin.(Gate); ok && e.has(RoleGate) {
 			if r := g.Holds(pod); r != nil {
 				return e.Plugin.Name(), r
 			}

@@ -54,25 +54,27 @@ type Options struct {
 	// was applied and before it is written. It must be quick. The decision includes the result of preemption,
 	// but not of the plugins that run after the decision.
 	OnDecision func(Decision)
+	// More are further profiles, of other scheduler names. Their pods wait in the same queue.
+	More []Profile
 	// Logger logs failing writes; nil discards.
 	Logger *slog.Logger
 }
 
-// Scheduler assigns the pods of its profile to nodes, like upstream's kube-scheduler. Make one with New.
+// Scheduler assigns the pods of its profiles to nodes, like upstream's kube-scheduler. Make one with New.
 type Scheduler struct {
-	profile Profile
-	in      Sources
-	plugins followers
-	write   Writer
-	events  events.Recorder
-	o       Options
-	wake    chan struct{} // holds one token while the queue may have changed
+	profiles map[string]*running // by scheduler name
+	first    *running            // of them, New's own
+	kinds    EventKind           // the events that may help any pod
+	in       Sources
+	write    Writer
+	events   events.Recorder
+	o        Options
+	wake     chan struct{} // holds one token while the queue may have changed
 
-	mu      sync.Mutex // guards the rest
-	state   State
-	queue   *queue.Queue[Event]
-	planner *Planner
-	// pending are the latest states of the profile's pods without a node.
+	mu    sync.Mutex // guards the rest
+	state State
+	queue *queue.Queue[Event]
+	// pending are the latest states of the profiles' pods without a node.
 	pending map[types.NamespacedName]*corev1.Pod
 	// assumed are the pods, with their nodes, whose binding Sources have not shown yet.
 	assumed map[types.UID]*corev1.Pod
@@ -83,14 +85,21 @@ type Scheduler struct {
 }
 
 // New returns a scheduler that follows its sources and does nothing until Run. It writes the status of pods, and
-// deletes victims of preemption, through w. It fails with ErrProfile if the profile is invalid, or has no Binder.
+// deletes victims of preemption, through w. It fails with ErrProfile if a profile is invalid, has no Binder, or the
+// scheduler name of another.
 func New(in Sources, p Profile, w Writer, r events.Recorder, o Options) (*Scheduler, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	plugins := p.followers()
-	if len(plugins.binders) == 0 {
-		return nil, fmt.Errorf("%w: no plugin binds pods", ErrProfile)
+	profiles := map[string]*running{}
+	var kinds EventKind
+	for _, p := range append([]Profile{p}, o.More...) {
+		at, err := run(p)
+		if err != nil {
+			return nil, err
+		}
+		if profiles[p.schedulerName()] != nil {
+			return nil, fmt.Errorf("%w: duplicate profile with scheduler name %q", ErrProfile, p.schedulerName())
+		}
+		profiles[p.schedulerName()] = at
+		kinds |= at.plugins.events
 	}
 	if o.Writes <= 0 {
 		o.Writes = 16
@@ -102,16 +111,15 @@ func New(in Sources, p Profile, w Writer, r events.Recorder, o Options) (*Schedu
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Scheduler{
-		profile: p, in: in, plugins: plugins, write: w, events: r, o: o,
+		profiles: profiles, first: profiles[p.schedulerName()], kinds: kinds, in: in, write: w, events: r, o: o,
 		wake:    make(chan struct{}, 1),
 		pending: map[types.NamespacedName]*corev1.Pod{}, assumed: map[types.UID]*corev1.Pod{},
 		bindings: map[types.UID]*binding{},
 	}
-	s.planner = NewPlanner(&s.profile)
 	s.queue = queue.New(time.Now(), queue.Options[Event]{
 		InitialBackoff: o.InitialBackoff, MaxBackoff: o.MaxBackoff,
 		Gate: func(pod *corev1.Pod) string {
-			if name, _ := s.profile.Held(pod); name != "" {
+			if name, _ := s.of(pod).profile.Held(pod); name != "" {
 				return name
 			}
 			return s.evictions.gate(pod)
@@ -190,11 +198,11 @@ func (s *Scheduler) attempt(ctx context.Context, w *writes) bool {
 			fmt.Sprintf("skip schedule deleting pod: %v/%v", pod.Namespace, pod.Name))
 		return true
 	}
-	snapshot := s.state.Snapshot()
-	e := s.planner.evaluate(pod, snapshot)
+	snapshot, p := s.state.Snapshot(), s.of(pod)
+	e := p.planner.evaluate(pod, snapshot)
 	var decision Decision
 	fit, unfit := preemptible(e.err)
-	preempt := unfit && len(s.plugins.preemptors) > 0
+	preempt := unfit && len(p.plugins.preemptors) > 0
 	if s.o.OnDecision != nil {
 		decision = e.decision()
 	}
@@ -204,12 +212,12 @@ func (s *Scheduler) attempt(ctx context.Context, w *writes) bool {
 		s.state.Nominate(pod, "")
 		var eviction *eviction
 		if preempt {
-			eviction = s.evictions.begin(pod, s.plugins.preemptors[0].Name())
+			eviction = s.evictions.begin(pod, p.plugins.preemptors[0].Name())
 		}
 		s.mu.Unlock()
 		if preempt {
-			trial := s.planner.trial()
-			nomination, fit.Preemption = s.plugins.preempt(ctx, trial)
+			trial := p.planner.trial()
+			nomination, fit.Preemption = p.plugins.preempt(ctx, trial)
 			eviction.by = trial.name
 			decision.Preemption = nomination
 			s.nominate(pod, nomination)
@@ -223,7 +231,7 @@ func (s *Scheduler) attempt(ctx context.Context, w *writes) bool {
 	}
 	bound := &binding{item: item, pod: pod, node: e.nodes[e.chosen].Name}
 	s.assume(pod, bound.node)
-	if s.plugins.reserving(pod) {
+	if p.plugins.reserving(pod) {
 		s.bindings[pod.UID] = bound
 	}
 	s.mu.Unlock()
@@ -279,7 +287,7 @@ func (s *Scheduler) forget(uid types.UID, now time.Time, tell bool) bool {
 
 // tell passes an event to the queue, and to bindings that may be refused.
 func (s *Scheduler) tell(e Event, now time.Time) {
-	if s.plugins.events&e.Kind == 0 {
+	if s.kinds&e.Kind == 0 {
 		return
 	}
 	for _, b := range s.bindings {
@@ -297,10 +305,10 @@ func (s *Scheduler) mayHelp(pod *corev1.Pod, refusedBy []string, e Event) bool {
 	if len(refusedBy) == 1 && refusedBy[0] == s.evictions.gate(pod) {
 		return false // it is released when its victims go
 	}
-	return s.profile.MayHelp(pod, refusedBy, e)
+	return s.of(pod).profile.MayHelp(pod, refusedBy, e)
 }
 
-// Counts returns how many of the profile's pods wait, and for what.
+// Counts returns how many of the profiles' pods wait, and for what.
 func (s *Scheduler) Counts() queue.Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -308,9 +316,13 @@ func (s *Scheduler) Counts() queue.Counts {
 }
 
 // Explain returns what the scheduler would decide about a pod now, whether or not the pod is pending. The real
-// decision may differ, because other pods come first.
+// decision may differ, because other pods come first. The pods of other schedulers are explained by New's profile.
 func (s *Scheduler) Explain(pod *corev1.Pod) Decision {
-	return s.profile.Schedule(pod, s.Snapshot())
+	p := s.of(pod)
+	if p == nil {
+		p = s.first
+	}
+	return p.profile.Schedule(pod, s.Snapshot())
 }
 
 // Snapshot returns the scheduler's view of the cluster, including pods with a node whose binding it has not

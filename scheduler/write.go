@@ -226,7 +226,17 @@ func condition(pod *corev1.Pod, c corev1.PodCondition, now time.Time) *corev1.Po
 
 // record records an event about a pod.
 func (s *Scheduler) record(pod *corev1.Pod, kind, reason, action, message string) {
-	s.events.Record(events.Event{Regarding: reference(pod), Type: kind, Reason: reason, Action: action, Message: message})
+	s.events.Record(events.Event{
+		Regarding: reference(pod), Type: kind, Reason: reason, Action: action, Message: message, Reporter: s.reporter(pod),
+	})
+}
+
+// reporter returns the scheduler name of a pod of further profiles; those of New's have the recorder's own.
+func (s *Scheduler) reporter(pod *corev1.Pod) string {
+	if s.of(pod) == s.first {
+		return ""
+	}
+	return pod.Spec.SchedulerName
 }
 
 func reference(pod *corev1.Pod) corev1.ObjectReference {

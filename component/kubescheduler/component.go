@@ -3,6 +3,7 @@ package kubescheduler
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,13 @@ type Options struct {
 	// Allocator chooses devices for resource claims; structured.New is upstream's. Without one, pods with resource claims are
 	// refused.
 	Allocator devices.Allocator
+	// More are further profiles, of other scheduler names, which get the same.
+	More []scheduler.Profile
+	// InitialBackoff, MaxBackoff and Writes are those of scheduler.Options.
+	InitialBackoff, MaxBackoff time.Duration
+	Writes                     int
+	// BindTimeout is that of volumes.Options.
+	BindTimeout time.Duration
 	// OnDecision, if set, is called with every decision, as in scheduler.Options.
 	OnDecision func(scheduler.Decision)
 }
@@ -82,27 +90,46 @@ func (o Options) build(p *component.Parts) (lifecycle.Runnable, error) {
 	if err := p.Informers.Err(); err != nil {
 		return nil, err
 	}
-	profile := o.Profile
-	if len(profile.Plugins) == 0 {
-		profile.Plugins = plugins.Default()
-	}
-	v, g, b := volumes.New(storage, p.Client, volumes.Options{}), groups.New(related), budgets.New(disruptions)
+	v, g, b := volumes.New(storage, p.Client, volumes.Options{BindTimeout: o.BindTimeout}), groups.New(related), budgets.New(disruptions)
 	in.Others = []scheduler.Objects{v, g, b}
-	profile.Plugins = plugins.WithBudgets(plugins.WithGroups(plugins.WithVolumes(profile.Plugins, v), g), b)
+	var d *devices.Devices
 	if o.Allocator != nil {
-		d := devices.New(claims, p.Client, o.Allocator, devices.Options{Waiting: waiting(p.Recorder)})
+		d = devices.New(claims, p.Client, o.Allocator, devices.Options{Waiting: waiting(p.Recorder)})
 		in.Others = append(in.Others, d)
-		profile.Plugins = plugins.WithDevices(profile.Plugins, d)
 	}
-	options := scheduler.Options{Settle: p.Pace.Settle / 2, OnDecision: o.OnDecision, Logger: p.Logger}
+	complete := func(profile scheduler.Profile) scheduler.Profile {
+		if len(profile.Plugins) == 0 {
+			profile.Plugins = plugins.Default()
+		}
+		profile.Plugins = plugins.WithBudgets(plugins.WithGroups(plugins.WithVolumes(profile.Plugins, v), g), b)
+		if d != nil {
+			profile.Plugins = plugins.WithDevices(profile.Plugins, d)
+		}
+		return bound(p, profile)
+	}
+	options := scheduler.Options{
+		Settle: p.Pace.Settle / 2, InitialBackoff: o.InitialBackoff, MaxBackoff: o.MaxBackoff, Writes: o.Writes,
+		OnDecision: o.OnDecision, Logger: p.Logger,
+	}
+	for _, profile := range o.More {
+		options.More = append(options.More, complete(profile))
+	}
 	if p.Pace.InOrder() {
-		profile.Seed, options.Writes = *p.Pace.Seed, 1
+		options.Writes = 1
+	}
+	return scheduler.New(in, complete(o.Profile), p.Client, p.Recorder, options)
+}
+
+// bound gives a profile its binder, and the process's seed.
+func bound(p *component.Parts, profile scheduler.Profile) scheduler.Profile {
+	if p.Pace.InOrder() {
+		profile.Seed = *p.Pace.Seed
 	}
 	binder := plugins.DefaultBinder{Client: p.Client}
 	if !slices.ContainsFunc(profile.Plugins, func(e scheduler.Enabled) bool { return e.Plugin.Name() == binder.Name() }) {
 		profile.Plugins = scheduler.With(profile.Plugins, scheduler.Enabled{Plugin: binder})
 	}
-	return scheduler.New(in, profile, p.Client, p.Recorder, options)
+	return profile
 }
 
 func core[T informer.Object](p *component.Parts, resource string) *informer.Informer[T] {

@@ -29,7 +29,6 @@ import (
 	"github.com/keelson-dev/keelson/pki"
 	"github.com/keelson-dev/keelson/registry/kubernetesservice"
 	"github.com/keelson-dev/keelson/registry/resource/selectors"
-	"github.com/keelson-dev/keelson/scheduler/devices/structured"
 )
 
 // life is the validity of certificates; they are renewed at startup.
@@ -201,7 +200,7 @@ func (s *settings) options() cluster.Options {
 		o.Components = append(o.Components, controllermanager.Components()...)
 	}
 	if !s.disabled("scheduler") {
-		o.Components = append(o.Components, kubescheduler.Component(kubescheduler.Options{Allocator: structured.New()}))
+		o.Components = append(o.Components, kubescheduler.Component(s.scheduling.options()))
 	}
 	o.Server.Selectors = selectors.Compile
 	hooks := webhooks.New(webhooks.Options{})

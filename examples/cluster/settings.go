@@ -31,6 +31,7 @@ type settings struct {
 	install    bool
 	disable    []string
 	plugins    plugins
+	scheduling scheduling
 	auditLog   string
 	policy     string
 	retention  retention
@@ -95,6 +96,11 @@ Flags:
                         %s
   --admission-control-config-file FILE
                         how plugins are to work, an AdmissionConfiguration, as kube-apiserver's flag
+  --scheduler-config FILE
+                        how pods are scheduled, a KubeSchedulerConfiguration, as kube-scheduler's --config: profiles, plugins
+                        and their arguments, extenders
+  --policy-config-file FILE
+                        the same in the older form, a Policy: predicates, priorities, extenders
   --audit-log FILE      who did what, a JSON document per line; "" writes none (default DIR/audit.log)
   --audit-log-maxage DAYS, --audit-log-maxbackup N, --audit-log-maxsize MIB
                         how long and how many old files of it are kept, and how large one grows; 0 is no limit
@@ -174,6 +180,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.BoolVar(&s.install, "install", false, "")
 	f.StringVar(&disable, "disable", "", "")
 	s.plugins.define(f)
+	s.scheduling.define(f)
 	f.StringVar(&s.auditLog, "audit-log", "DIR/audit.log", "")
 	f.StringVar(&s.policy, "audit-policy", "", "")
 	s.retention.define(f)
@@ -201,7 +208,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 		s.auditLog = filepath.Join(s.dataDir, "audit.log")
 	}
 	return s, errors.Join(s.checkNodes(network), s.check(), s.etcd.check(s.storage), s.encryption.check(),
-		s.retention.check(f, s.auditLog), s.inflight.check(), s.foreign.check(), s.plugins.check())
+		s.retention.check(f, s.auditLog), s.inflight.check(), s.foreign.check(), s.plugins.check(), s.scheduling.check())
 }
 
 // maxNodes keeps a typing error from exhausting the memory.

@@ -60,11 +60,14 @@ func TestFlags(t *testing.T) {
 // TestBadFlags: each error names the flag and what to write instead.
 func TestBadFlags(t *testing.T) {
 	for args, want := range map[string][]string{
-		"--color":                               {"-color", "--help lists the flags"},
-		"--nodes many":                          {"-nodes", "many"},
-		"--disable-admission-plugins Node":      {"-disable-admission-plugins", `"Node" is not known`, "NodeRestriction"},
-		"--admission-control-config-file /none": {"--admission-control-config-file", "/none", "no such file"},
-		"--enable-admission-plugins X":          {"-enable-admission-plugins", `"X" is not known`, "AlwaysPullImages"},
+		"--color":                                     {"-color", "--help lists the flags"},
+		"--nodes many":                                {"-nodes", "many"},
+		"--disable-admission-plugins Node":            {"-disable-admission-plugins", `"Node" is not known`, "NodeRestriction"},
+		"--scheduler-config /none":                    {"--scheduler-config", "/none", "no such file"},
+		"--policy-config-file /none":                  {"--policy-config-file", "/none", "no such file"},
+		"--scheduler-config a --policy-config-file b": {"exclude each other"},
+		"--admission-control-config-file /none":       {"--admission-control-config-file", "/none", "no such file"},
+		"--enable-admission-plugins X":                {"-enable-admission-plugins", `"X" is not known`, "AlwaysPullImages"},
 		"--enable-admission-plugins AlwaysDeny --disable-admission-plugins AlwaysDeny": {"both name AlwaysDeny"},
 		"--nodes -1":                          {"--nodes -1", "from 0 to 5000"},
 		"--anonymous-auth=perhaps":            {"-anonymous-auth", "perhaps"},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/component/kubescheduler"
 	"github.com/keelson-dev/keelson/internal/testcluster"
 )
 
@@ -88,15 +90,59 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
+// write writes a file and returns its path.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "scheduler.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestFiles: what the files and the flags say.
+func TestFiles(t *testing.T) {
+	config := write(t, `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {kubeconfig: /from/the/file, qps: 3}
+leaderElection: {leaderElect: false}
+podMaxBackoffSeconds: 20
+profiles: [{schedulerName: one}, {schedulerName: two}]
+`)
+	policy := write(t, "apiVersion: v1\nkind: Policy\npredicates: []\n")
+	s, err := parse([]string{"--config", config}, &said{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := s.options(&said{})
+	if o.Profile.SchedulerName != "one" || len(o.More) != 1 || o.More[0].SchedulerName != "two" || o.MaxBackoff != 20*time.Second ||
+		s.kubeconfig != "/from/the/file" || s.file.Election.Enabled || s.file.Client.QPS != 3 {
+		t.Errorf("%+v of %+v", o, s)
+	}
+	s, err = parse([]string{"--policy-config-file", policy, "--kubeconfig", "k", "--scheduler-name", "mine"}, &said{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := s.options(&said{}); o.Profile.SchedulerName != "mine" || len(o.Profile.Plugins) >= len(kubescheduler.Profile().Plugins) || s.file.Election.Name != "mine" {
+		t.Errorf("%+v of %+v", o, s)
+	}
+}
+
 func TestMistakes(t *testing.T) {
+	config := write(t, "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
-		"no flags":     {nil, "--kubeconfig is required"},
-		"not a flag":   {[]string{"--kubeconfig", "x", "web"}, `"web" is not a flag`},
-		"missing file": {[]string{"--kubeconfig", filepath.Join(t.TempDir(), "none")}, "none"},
-		"unknown flag": {[]string{"--mistake"}, "--mistake"},
+		"two files":                {[]string{"--config", config, "--policy-config-file", config}, "exclude each other"},
+		"a file and a flag":        {[]string{"--config", config, "--scheduler-name", "x"}, "for the --config file to say"},
+		"no connection":            {[]string{"--config", config}, "--kubeconfig is required"},
+		"no policy":                {[]string{"--policy-config-file", config}, "want apiVersion v1 and kind Policy"},
+		"a file that is not there": {[]string{"--config", "/none/x"}, "/none/x"},
+		"no flags":                 {nil, "--kubeconfig is required"},
+		"not a flag":               {[]string{"--kubeconfig", "x", "web"}, `"web" is not a flag`},
+		"missing file":             {[]string{"--kubeconfig", filepath.Join(t.TempDir(), "none")}, "none"},
+		"unknown flag":             {[]string{"--mistake"}, "--mistake"},
 	} {
 		if err := run(t.Context(), c.args, &said{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want something of %q", name, err, c.want)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
 
@@ -105,9 +106,13 @@ func (d Document) As(k Kinds, into any) error {
 		if err := json.UnmarshalCaseSensitivePreserveInts(d.JSON, &is); err != nil {
 			return d.Wrong("", err)
 		}
-		group, version, _ := strings.Cut(is.APIVersion, "/")
+		group, version, found := strings.Cut(is.APIVersion, "/")
+		if !found {
+			group, version = "", group
+		}
 		if group != k.Group || !slices.Contains(k.Versions, version) || is.Kind != k.Kind {
-			return d.Wrong("apiVersion", fmt.Errorf("apiVersion %q and kind %q: want apiVersion %s/%s and kind %s", is.APIVersion, is.Kind, k.Group, k.Versions[0], k.Kind))
+			want := schema.GroupVersion{Group: k.Group, Version: k.Versions[0]}
+			return d.Wrong("apiVersion", fmt.Errorf("apiVersion %q and kind %q: want apiVersion %s and kind %s", is.APIVersion, is.Kind, want, k.Kind))
 		}
 	}
 	unknown, err := json.UnmarshalStrict(d.JSON, into)

@@ -98,12 +98,13 @@ func siblings() map[string][]string {
 			"authz/selector",                          // the review kinds read selectors as requests carry them
 			"authz/signer", "internal/signingrequest", // who may sign which requests for certificates
 		},
-		"registry/batch":   {"podspec", "internal/cronschedule"}, // messages about schedules
-		"registry/custom":  {"internal/boundedyaml"},             // definitions in files
-		"registry/direct":  {"authn", "client"},
-		"registry/request": {"authz/selector", "internal/jsonpatch", "internal/strategicpatch"},
-		"scheduler":        {"client", "events", "informer", "internal/pause", "podspec/features", "podspec/restart"},
-		"storage":          {"internal/pause", "internal/boundedyaml"},
+		"registry/batch":            {"podspec", "internal/cronschedule"}, // messages about schedules
+		"registry/custom":           {"internal/boundedyaml"},             // definitions in files
+		"registry/direct":           {"authn", "client"},
+		"registry/request":          {"authz/selector", "internal/jsonpatch", "internal/strategicpatch"},
+		"scheduler":                 {"client", "events", "informer", "internal/pause", "podspec/features", "podspec/restart"},
+		"scheduler/schedulerconfig": {"internal/configfile"},
+		"storage":                   {"internal/pause", "internal/boundedyaml"},
 	}
 }
 
@@ -249,7 +250,9 @@ func behind() map[string][]string {
 		"scheduler/budgets":                              {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
 		"scheduler/groups":                               {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
 		"scheduler/plugins":                              {"client", "events", "informer", "internal/pause", "podspec/features", "podspec/restart", "scheduler", "scheduler/budgets", "scheduler/devices", "scheduler/groups", "scheduler/internal/retry", "scheduler/queue", "scheduler/signature", "scheduler/volumes"},
+		"scheduler/extender":                             {"client", "events", "informer", "internal/pause", "podspec/features", "podspec/restart", "scheduler", "scheduler/budgets", "scheduler/devices", "scheduler/groups", "scheduler/internal/retry", "scheduler/plugins", "scheduler/queue", "scheduler/signature", "scheduler/volumes"},
 		"scheduler/queue":                                {},
+		"scheduler/schedulerconfig":                      {"client", "events", "informer", "internal/boundedyaml", "internal/configfile", "internal/pause", "podspec/features", "podspec/restart", "scheduler", "scheduler/budgets", "scheduler/devices", "scheduler/extender", "scheduler/groups", "scheduler/internal/retry", "scheduler/plugins", "scheduler/queue", "scheduler/signature", "scheduler/volumes"},
 		"scheduler/signature":                            {},
 		"scheduler/devices":                              {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
 		"scheduler/volumes":                              {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},

@@ -1,0 +1,334 @@
+package extender_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/extender"
+	"github.com/keelson-dev/keelson/scheduler/plugins"
+)
+
+// program is an extender over TLS that gives prepared answers and keeps the questions.
+type program struct {
+	*httptest.Server
+	asked  []string // verb and body
+	answer func(w http.ResponseWriter)
+}
+
+func serve(t *testing.T, answer string) *program {
+	p := &program{answer: func(w http.ResponseWriter) { _, _ = w.Write([]byte(answer)) }}
+	p.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body json.RawMessage
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("asked with %s %v: %v", r.Method, r.Header, err)
+		}
+		p.asked = append(p.asked, r.URL.Path+" "+string(body))
+		p.answer(w)
+	}))
+	p.Config.ErrorLog = log.New(io.Discard, "", 0)
+	p.StartTLS()
+	t.Cleanup(p.Close)
+	return p
+}
+
+// config returns one that asks the program everything.
+func (p *program) config() extender.Config {
+	roots := x509.NewCertPool()
+	roots.AddCert(p.Certificate())
+	return extender.Config{
+		URL: p.URL + "/base/", Filter: "filter", Prioritize: "prioritize", Preempt: "preempt", Bind: "bind", Weight: 2,
+		TLS: &tls.Config{RootCAs: roots},
+	}
+}
+
+func start(t *testing.T, c extender.Config) *extender.Extender {
+	e := extender.New(c)
+	t.Cleanup(e.CloseIdleConnections)
+	return e
+}
+
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}}
+}
+
+func nodes(names ...string) (all []*corev1.Node) {
+	for _, name := range names {
+		all = append(all, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	return all
+}
+
+// decide returns the decision of a profile with nothing but the extender.
+func decide(e *extender.Extender, p *corev1.Pod, names ...string) scheduler.Decision {
+	profile := scheduler.Profile{Plugins: []scheduler.Enabled{{Plugin: e, Weight: e.Weight()}}}
+	return profile.Schedule(p, scheduler.NewSnapshot(nodes(names...), nil))
+}
+
+// verdicts returns the refusals, or the scores.
+func verdicts(d scheduler.Decision) []string {
+	var all []string
+	for _, v := range d.Verdicts {
+		text := fmt.Sprintf("%s %d", v.Node, v.Total)
+		if v.Refusal != nil {
+			text = fmt.Sprintf("%s refused by extender: %v, unresolvable %t", v.Node, v.Refusal, v.Refusal.Unresolvable)
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+func TestFilter(t *testing.T) {
+	const mixed = `{"Nodes":null,"NodeNames":["a"],"FailedNodes":{"b":"too warm","c":"too cold"},"FailedAndUnresolvableNodes":{"c":"broken"},"Error":""}`
+	want := []string{
+		"a 0", "b refused by extender: too warm, unresolvable false", "c refused by extender: broken, unresolvable true",
+		"d refused by extender: , unresolvable true",
+	}
+	for name, c := range map[string]struct {
+		cache  bool
+		answer string
+		want   []string
+		err    string
+	}{
+		"by name":                 {true, mixed, want, ""},
+		"by node":                 {false, `{"Nodes":{"items":[{"metadata":{"name":"a"}}]},"FailedNodes":{"b":"too warm"},"FailedAndUnresolvableNodes":{"c":"broken"}}`, want, ""},
+		"names are not asked for": {false, mixed, nil, "0/4 nodes are available: 1 broken, 1 too warm."},
+		"lower case":              {true, `{"nodenames":["a","b","c","d"]}`, []string{"a 0", "b 0", "c 0", "d 0"}, ""},
+		"none":                    {true, `{"NodeNames":[],"FailedNodes":{"a":"x","b":"x","c":"y","d":"y"}}`, nil, "0/4 nodes are available: 2 x, 2 y."},
+		"its error":               {true, `{"NodeNames":["a"],"Error":"out of order"}`, nil, "out of order"},
+		"unknown node":            {true, `{"NodeNames":["a","x"]}`, nil, `extender "URL/base/" claims a filtered node "x" which is not found in the input node list`},
+		"unknown node, by node":   {false, `{"Nodes":{"items":[{"metadata":{"name":"x"}}]}}`, nil, `claims a filtered node "x" which is not found in the input node list`},
+		"not JSON":                {true, `<html>`, nil, "invalid character '<' looking for beginning of value"},
+		"nothing":                 {true, ``, nil, "EOF"},
+		"huge":                    {true, `{"Error":"` + strings.Repeat("x", 5<<20) + `"}`, nil, "failed filter with extender at URL URL/base/filter: the answer has more than"},
+	} {
+		p := serve(t, c.answer)
+		config := p.config()
+		config.Prioritize, config.NodeCacheCapable = "", c.cache
+		d := decide(start(t, config), pod("p"), "a", "b", "c", "d")
+		switch {
+		case c.err != "" && (d.Err == nil || !strings.Contains(strings.ReplaceAll(d.Err.Error(), p.URL, "URL"), c.err)):
+			t.Errorf("%s: got %v, want %s", name, d.Err, c.err)
+		case c.err == "":
+			if diff := cmp.Diff(c.want, verdicts(d)); diff != "" || d.Err != nil {
+				t.Errorf("%s: %v (-want +got)\n%s", name, d.Err, diff)
+			}
+		}
+		question := `/base/filter {"Pod":{"metadata":{"name":"p","namespace":"ns","uid":"uid-p"},"spec":{"containers":null},"status":{}},"Nodes":null,"NodeNames":["a","b","c","d"]}`
+		if c.cache && (len(p.asked) != 1 || p.asked[0] != question) {
+			t.Errorf("%s: asked %q, want %s", name, p.asked, question)
+		}
+		if !c.cache && !strings.Contains(p.asked[0], `"Nodes":{"metadata":{},"items":[{"metadata":{"name":"a"}`) {
+			t.Errorf("%s: asked %q", name, p.asked)
+		}
+	}
+}
+
+// TestFailures: a program that does not answer fails the attempt, or is ignored.
+func TestFailures(t *testing.T) {
+	block := make(chan struct{})
+	defer close(block)
+	for name, c := range map[string]struct {
+		change func(*program, *extender.Config)
+		want   string
+	}{
+		"status": {func(p *program, _ *extender.Config) {
+			p.answer = func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }
+		},
+			"failed filter with extender at URL URL/base/filter, code 500"},
+		"slow": {func(p *program, c *extender.Config) {
+			c.Timeout = time.Millisecond
+			p.answer = func(http.ResponseWriter) { <-block }
+		}, `Post "URL/base/filter": `},
+		"unknown authority": {func(_ *program, c *extender.Config) { c.TLS = nil }, "certificate"},
+		"other name":        {func(_ *program, c *extender.Config) { c.TLS.ServerName = "other.example" }, "other.example"},
+		"gone":              {func(p *program, _ *extender.Config) { p.Listener.Close() }, "refused"},
+	} {
+		for _, ignorable := range []bool{false, true} {
+			p := serve(t, `{}`)
+			config := p.config()
+			config.Ignorable, config.Prioritize = ignorable, ""
+			c.change(p, &config)
+			d := decide(start(t, config), pod("p"), "a", "b")
+			if ignorable && (d.Err != nil || d.Node == "") {
+				t.Errorf("%s, ignorable: %v", name, d.Err)
+			}
+			if !ignorable && (d.Err == nil || !strings.Contains(strings.ReplaceAll(d.Err.Error(), p.URL, "URL"), c.want)) {
+				t.Errorf("%s: got %v, want %s", name, d.Err, c.want)
+			}
+		}
+	}
+}
+
+func TestPrioritize(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer string
+		want   []string
+		err    string
+	}{
+		"scores":       {`[{"Host":"a","Score":10},{"Host":"b","Score":3}]`, []string{"a 200", "b 60", "c 0"}, ""},
+		"unknown node": {`[{"Host":"x","Score":10},{"Host":"b","Score":3}]`, []string{"a 0", "b 60", "c 0"}, ""},
+		"failure":      {`[`, []string{"a 0", "b 0", "c 0"}, ""},
+		"too good":     {`[{"Host":"a","Score":11}]`, nil, `extender "URL/base/" returns an invalid score 11 for node "a", it should be in the range of [0, 10]`},
+		"too bad":      {`[{"Host":"a","Score":-1}]`, nil, `invalid score -1`},
+	} {
+		p := serve(t, c.answer)
+		config := p.config()
+		config.Filter, config.NodeCacheCapable = "", true
+		d := decide(start(t, config), pod("p"), "a", "b", "c")
+		if c.err != "" {
+			if d.Err == nil || !strings.Contains(strings.ReplaceAll(d.Err.Error(), p.URL, "URL"), c.err) {
+				t.Errorf("%s: got %v, want %s", name, d.Err, c.err)
+			}
+			continue
+		}
+		if diff := cmp.Diff(c.want, verdicts(d)); diff != "" || d.Err != nil {
+			t.Errorf("%s: %v (-want +got)\n%s", name, d.Err, diff)
+		}
+	}
+}
+
+// TestManagedResources: only pods that name a managed resource are asked about.
+func TestManagedResources(t *testing.T) {
+	list := corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}
+	for name, c := range map[string]struct {
+		spec  corev1.PodSpec
+		asked bool
+	}{
+		"none":    {corev1.PodSpec{Containers: []corev1.Container{{}}}, false},
+		"request": {corev1.PodSpec{Containers: []corev1.Container{{}, {Resources: corev1.ResourceRequirements{Requests: list}}}}, true},
+		"limit":   {corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: list}}}}, true},
+		"init":    {corev1.PodSpec{InitContainers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list}}}}, true},
+	} {
+		p := serve(t, `{"NodeNames":["a","b"]}`)
+		config := p.config()
+		config.ManagedResources, config.NodeCacheCapable, config.Prioritize = []string{"example.com/fpga", "example.com/gpu"}, true, ""
+		e := start(t, config)
+		asking := pod("p")
+		asking.Spec = c.spec
+		if d := decide(e, asking, "a", "b"); d.Err != nil || (len(p.asked) > 0) != c.asked {
+			t.Errorf("%s: %v, asked %v", name, d.Err, p.asked)
+		}
+		p.answer = func(w http.ResponseWriter) { _, _ = w.Write([]byte("{}")) }
+		if err := e.Bind(t.Context(), asking, "a"); errors.Is(err, scheduler.ErrDeclined) == c.asked {
+			t.Errorf("%s: binding: %v", name, err)
+		}
+	}
+}
+
+func TestBind(t *testing.T) {
+	p := serve(t, `{}`)
+	e := start(t, p.config())
+	if err := e.Bind(t.Context(), pod("p"), "a"); err != nil {
+		t.Error(err)
+	}
+	if want := `/base/bind {"PodName":"p","PodNamespace":"ns","PodUID":"uid-p","Node":"a"}`; len(p.asked) != 1 || p.asked[0] != want {
+		t.Errorf("asked %q, want %s", p.asked, want)
+	}
+	p.answer = func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"Error":"no"}`)) }
+	if err := e.Bind(t.Context(), pod("p"), "a"); err == nil || err.Error() != "no" {
+		t.Errorf("got %v", err)
+	}
+	c := p.config()
+	c.Ignorable = true
+	if err := start(t, c).Bind(t.Context(), pod("p"), "a"); !errors.Is(err, scheduler.ErrDeclined) {
+		t.Errorf("ignorable: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Bind(ctx, pod("p"), "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end: %v", err)
+	}
+	c.Bind = ""
+	if err := start(t, c).Bind(t.Context(), pod("p"), "a"); !errors.Is(err, scheduler.ErrDeclined) {
+		t.Errorf("without the verb: %v", err)
+	}
+}
+
+// TestPreempt: the program chooses among the nodes and their victims.
+func TestPreempt(t *testing.T) {
+	victim := func(name, node string) *corev1.Pod {
+		p := pod(name)
+		p.Spec.NodeName = node
+		p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}
+		return p
+	}
+	cluster := nodes("a", "b")
+	for _, n := range cluster {
+		n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("2"), "pods": resource.MustParse("10")}
+	}
+	snapshot := scheduler.NewSnapshot(cluster, []*corev1.Pod{victim("a1", "a"), victim("a2", "a"), victim("b1", "b"), victim("b2", "b")})
+	for name, c := range map[string]struct {
+		change func(*extender.Config)
+		answer string
+		want   string // node and victims
+		err    string
+	}{
+		"another node":          {nil, `{"NodeNameToMetaVictims":{"b":{"Pods":[{"UID":"uid-b2"}]}}}`, "b: b2", ""},
+		"more victims":          {nil, `{"NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"uid-a1"},{"UID":"uid-a2"}]}}}`, "a: a1 a2", ""},
+		"violations count":      {nil, `{"NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"uid-a1"}],"NumPDBViolations":1},"b":{"Pods":[{"UID":"uid-b1"}]}}}`, "b: b1", ""},
+		"no node":               {nil, `{}`, "", "preemption: no candidate node for preemption"},
+		"no victims":            {nil, `{"NodeNameToMetaVictims":{"b":{}}}`, "", `preemption: expected at least one victim pod on node "b"`},
+		"null":                  {nil, `{"NodeNameToMetaVictims":{"b":null}}`, "", `preemption: expected at least one victim pod on node "b"`},
+		"unknown node":          {nil, `{"NodeNameToMetaVictims":{"x":{"Pods":[{"UID":"uid-b2"}]}}}`, "", `preemption: nodeinfo not found for node name "x"`},
+		"unknown pod":           {nil, `{"NodeNameToMetaVictims":{"b":{"Pods":[{"UID":"uid-a1"}]}}}`, "", `claims to preempt pod (UID: &{uid-a1}) on node: b, but the pod is not found on that node`},
+		"ignored":               {func(c *extender.Config) { c.Ignorable = true }, `no`, "either: one", ""},
+		"ignored node":          {func(c *extender.Config) { c.Ignorable = true }, `{"NodeNameToMetaVictims":{"a":{},"b":{"Pods":[{"UID":"uid-b1"}]}}}`, "b: b1", ""},
+		"not asked":             {func(c *extender.Config) { c.Preempt = "" }, `no`, "either: one", ""},
+		"not of its interest":   {func(c *extender.Config) { c.ManagedResources = []string{"a.b/c"} }, `no`, "either: one", ""},
+		"it knows pods by name": {func(c *extender.Config) { c.NodeCacheCapable = true }, `{"NodeNameToMetaVictims":{"b":{"Pods":[{"UID":"uid-b2"}]}}}`, "b: b2", ""},
+	} {
+		p := serve(t, c.answer)
+		config := p.config()
+		if c.change != nil {
+			c.change(&config)
+		}
+		e := start(t, config)
+		preemptor := victim("p", "")
+		preemptor.Spec.Priority = new(int32)
+		*preemptor.Spec.Priority = 5
+		profile := scheduler.Profile{Plugins: []scheduler.Enabled{{Plugin: plugins.NodeResourcesFit{}, Weight: 1}}}
+		n, err := plugins.DefaultPreemption{Reviewers: []plugins.Reviewer{e}}.Preempt(t.Context(), profile.Trial(preemptor, snapshot))
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: got %v, want %s", name, err, c.err)
+			}
+			continue
+		}
+		if err != nil || n == nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got := n.Node + ":"
+		for _, v := range n.Victims {
+			got += " " + v.Name
+		}
+		if got != c.want && (c.want != "either: one" || len(n.Victims) != 1) {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+		form := `"NodeNameToVictims":{"a":{"Pods":[{"metadata":{"name":`
+		if config.NodeCacheCapable {
+			form = `"NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"uid-`
+		}
+		if asked := strings.Join(p.asked, " "); config.Preempt != "" && config.ManagedResources == nil && !strings.Contains(asked, form) {
+			t.Errorf("%s: asked %s, want %s", name, asked, form)
+		}
+	}
+}
