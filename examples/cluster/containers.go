@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/keelson-dev/keelson/apiserver/connect"
 	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/cluster/clusterdns"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/node"
 	"github.com/keelson-dev/keelson/node/bundled"
@@ -33,8 +35,10 @@ type machines struct {
 	// mirror serves the archives to the nodes' containerds: pods whose images are always pulled find them, too. It is
 	// nil without archives.
 	mirror *mirror
-	usage  consumption
-	out    io.Writer
+	// names is the cluster's DNS, nil if another program is to serve it.
+	names *clusterdns.DNS
+	usage consumption
+	out   io.Writer
 
 	mu sync.Mutex // guards writes to out
 }
@@ -51,6 +55,12 @@ func newMachines(ctx context.Context, s settings, out io.Writer) (*machines, err
 	}
 	if s.down {
 		return m, nil
+	}
+	if !s.disabled("dns") && !s.disabled("nodes") {
+		var err error
+		if m.names, err = newNames(&s); err != nil {
+			return nil, err
+		}
 	}
 	pause, err := ociimage.Pause(ctx, m.tools.Images, out)
 	if err != nil {
@@ -71,6 +81,9 @@ func (m *machines) join(authority *pki.Authority, o *cluster.Options) []lifecycl
 	m.authority, o.Nodes.Run = authority, m.run
 	o.Kinds = append(o.Kinds, m.usage.kinds(o.Logger)...)
 	o.Components = append(o.Components, m.settings.serviceProxy())
+	if m.names != nil {
+		o.Extensions = append(o.Extensions, m.names.Extension())
+	}
 	if m.mirror == nil {
 		return nil
 	}
@@ -101,7 +114,15 @@ func (m *machines) run(ctx context.Context, parts node.Parts) error {
 	}
 	m.usage.add(parts.Name, running{n, parts})
 	defer func() { _ = server.Listener.Close() }() // if serving did not
-	return n.Run(ctx, parts, nil, host.Options{Server: server})
+	o := host.Options{Server: server}
+	if m.names == nil {
+		return n.Run(ctx, parts, nil, o)
+	}
+	o.DNS = host.DNS{Servers: []netip.Addr{m.names.Address()}, Domain: m.names.Domain()}
+	return lifecycle.Group(
+		lifecycle.Func(func(ctx context.Context) error { return n.Run(ctx, parts, nil, o) }),
+		lifecycle.Func(func(ctx context.Context) error { return m.serveNames(ctx, parts.Name, n.Addresses()[0]) }),
+	).Run(ctx)
 }
 
 // start starts a node. Since what it needs may fail while it starts, it is tried more than once.
