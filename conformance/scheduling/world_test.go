@@ -59,6 +59,7 @@ type objects struct {
 	controllers []*corev1.ReplicationController
 	sets        []*appsv1.ReplicaSet
 	stateful    []*appsv1.StatefulSet
+	devices     deviceObjects
 
 	// The arguments of plugins, on both sides; nil are the default ones.
 	affinity     plugins.InterPodAffinity
@@ -114,6 +115,9 @@ func newWorld(t *testing.T, o objects, names ...string) *world {
 	theirNamespace := w.putNamespace
 	w.putNamespace = func(ns *corev1.Namespace) { theirNamespace(ns); related.Namespaces.Put(ns) }
 	all := plugins.WithVolumes(plugins.Default(), v)
+	if slices.Contains(names, devicesPlugin) {
+		all = plugins.WithDevices(all, w.ourDevices())
+	}
 	for i, e := range all {
 		switch e.Plugin.(type) {
 		case plugins.InterPodAffinity:
@@ -147,7 +151,7 @@ func put[T informer.Object](i *informer.Informer[T], all []T) {
 func (w *world) newTheirs(names []string) {
 	metrics.Register()
 	ctx := w.Context()
-	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(w.devices.all()...), 0)
 	profile := &config.KubeSchedulerProfile{SchedulerName: "default-scheduler", Plugins: &config.Plugins{
 		QueueSort: config.PluginSet{Enabled: []config.Plugin{{Name: "PrioritySort"}}},
 		Bind:      config.PluginSet{Enabled: []config.Plugin{{Name: "DefaultBinder"}}},
@@ -163,7 +167,13 @@ func (w *world) newTheirs(names []string) {
 			profile.PluginConfig[i].Args = w.spreadArgs
 		}
 	}
+	managed := func() {}
+	var manager fwk.SharedDRAManager
+	if slices.Contains(names, devicesPlugin) {
+		manager, managed = w.theirDevices(factory)
+	}
 	f, err := frameworkruntime.NewFramework(ctx, upstream.NewInTreeRegistry(), profile,
+		frameworkruntime.WithSharedDRAManager(manager),
 		frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithClientSet(fake.NewClientset()),
 		frameworkruntime.WithSnapshotSharedLister(w.lister),
 		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
@@ -172,6 +182,7 @@ func (w *world) newTheirs(names []string) {
 		w.Fatal(err)
 	}
 	w.theirs = f
+	managed()
 	core, storage := factory.Core().V1(), factory.Storage().V1()
 	index(w, core.Nodes().Informer(), w.nodes)
 	index(w, core.Namespaces().Informer(), w.namespaces)
@@ -393,8 +404,14 @@ func (c tally) note(d scheduler.Decision) {
 	}
 }
 
-// plain replaces the names in a reason.
+// plain replaces the names and numbers in a reason.
 func plain(reason string) string {
+	reason = strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return '#'
+		}
+		return r
+	}, reason)
 	parts := strings.Split(reason, `"`)
 	for i := 1; i < len(parts); i += 2 {
 		parts[i] = "…"

@@ -205,8 +205,11 @@ func (d *Devices) usable(c *claim, node *corev1.Node) bool {
 	return err == nil && (ready || !d.late(c.ResourceClaim))
 }
 
-// Ranked reports whether Score tells nodes apart: if some request names several kinds of devices.
+// Ranked reports whether Score tells nodes apart: if devices are to be chosen, and some request has alternatives.
 func (c *Claims) Ranked() bool {
+	if c.allocate == nil {
+		return false
+	}
 	for i := range c.all {
 		for _, r := range c.all[i].Spec.Devices.Requests {
 			if len(r.FirstAvailable) > 0 {

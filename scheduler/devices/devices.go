@@ -2,6 +2,7 @@ package devices
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -174,7 +175,7 @@ func (d *Devices) WaitSynced(ctx context.Context) error {
 func (d *Devices) claim(namespace, name string) (*resourcev1.ResourceClaim, error) {
 	c, ok := d.in.Claims.Get(namespace, name)
 	if !ok {
-		return nil, apierrors.NewNotFound(resourcev1.Resource("resourceclaim"), name)
+		return nil, fmt.Errorf("could not find ResourceClaim %q", namespace+"/"+name)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,7 +14,6 @@ type ledger struct {
 	whole    map[schedulerapi.DeviceID]int
 	shares   map[schedulerapi.SharedDeviceID]int
 	consumed schedulerapi.ConsumedCapacityCollection
-	summary  *schedulerapi.AllocatedState // shared; nil after a change
 }
 
 // entry is the allocation of one claim.
@@ -60,7 +59,6 @@ func (l *ledger) remove(uid types.UID) {
 
 // count adds the devices of a claim n times. Access for administration takes nothing from others.
 func (l *ledger) count(c *resourcev1.ResourceClaim, n int) {
-	l.summary = nil
 	for i := range c.Status.Allocation.Devices.Results {
 		r := &c.Status.Allocation.Devices.Results[i]
 		if ptr.Deref(r.AdminAccess, false) {
@@ -90,12 +88,9 @@ func add[K comparable](counts map[K]int, key K, n int) {
 	}
 }
 
-// state returns what is allocated.
+// state returns what is allocated, in a copy.
 func (l *ledger) state() schedulerapi.AllocatedState {
-	if l.summary == nil {
-		l.summary = &schedulerapi.AllocatedState{
-			AllocatedDevices: sets.KeySet(l.whole), AllocatedSharedDeviceIDs: sets.KeySet(l.shares), AggregatedCapacity: l.consumed.Clone(),
-		}
+	return schedulerapi.AllocatedState{
+		AllocatedDevices: sets.KeySet(l.whole), AllocatedSharedDeviceIDs: sets.KeySet(l.shares), AggregatedCapacity: l.consumed.Clone(),
 	}
-	return *l.summary
 }

@@ -60,7 +60,8 @@ func (d *Devices) Reserve(pod *corev1.Pod, node string) (undo func(), err error)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, one := range r.claims {
-		if one.allocation != nil {
+		// If the pod refers to the claim twice, the first result counts, as upstream.
+		if _, twice := d.ledger.entries[one.UID]; !twice && one.allocation != nil {
 			c := one.DeepCopy()
 			c.Status.Allocation = one.allocation
 			d.ledger.add(c, 0)

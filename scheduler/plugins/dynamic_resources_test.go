@@ -103,7 +103,7 @@ func TestDynamicResources(t *testing.T) {
 		"one on this node":  {wanting("there"), n, nil},
 		"has one elsewhere": {wanting("has"), n, never("resourceclaim not available on the node")},
 		"has one here":      {wanting("has"), m, nil},
-		"missing":           {wanting("gone"), n, never(`resourceclaim.resource.k8s.io "gone" not found`)},
+		"missing":           {wanting("gone"), n, never(`could not find ResourceClaim "ns/gone"`)},
 	})
 	if r := d.Check(wanting("bad"), n); r == nil || r.Err == nil {
 		t.Errorf("a claim that cannot be: %+v", r)
