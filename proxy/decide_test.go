@@ -25,17 +25,17 @@ func tables() proxy.Tables {
 			Pods: []netip.Prefix{netip.MustParsePrefix("10.64.0.0/16")}, Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
 		},
 		Services: map[proxy.Service][]proxy.Port{
-			name("plain"): ports(proxy.Port{ClusterIP: ip("10.96.0.1"), NodePort: 30001, Cluster: both, Own: both[:1], Served: true, Affinity: time.Hour}),
+			name("plain"): ports(proxy.Port{ClusterIP: ip("10.96.0.1"), NodePort: 30001, Cluster: both, Own: both[:1], Serving: both, Affinity: time.Hour}),
 			name("empty"): ports(proxy.Port{ClusterIP: ip("10.96.0.2"), NodePort: 30002}),
 			name("local"): ports(proxy.Port{
-				ClusterIP: ip("10.96.0.3"), NodePort: 30003, ExternalLocal: true, Cluster: both, Local: both[:1], Own: both[:1], Served: true,
+				ClusterIP: ip("10.96.0.3"), NodePort: 30003, ExternalLocal: true, Cluster: both, Local: both[:1], Own: both[:1], Serving: both,
 				External: []netip.Addr{ip("198.51.100.3")},
 			}),
 			name("remote"): ports(proxy.Port{
-				ClusterIP: ip("10.96.0.4"), NodePort: 30004, ExternalLocal: true, InternalLocal: true, Cluster: both[1:], Served: true,
+				ClusterIP: ip("10.96.0.4"), NodePort: 30004, ExternalLocal: true, InternalLocal: true, Cluster: both[1:], Serving: both,
 			}),
 			name("guarded"): ports(proxy.Port{
-				ClusterIP: ip("10.96.0.5"), Cluster: both, Served: true, LoadBalancers: []netip.Addr{ip("198.51.100.5")},
+				ClusterIP: ip("10.96.0.5"), Cluster: both, Serving: both, LoadBalancers: []netip.Addr{ip("198.51.100.5")},
 				Sources: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
 			}),
 			name("thief"): ports(proxy.Port{ClusterIP: ip("10.96.0.6"), External: []netip.Addr{ip("10.96.0.1")}}),

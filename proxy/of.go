@@ -247,7 +247,7 @@ func (p *Port) route(all []endpoint, node Node) {
 		}
 		return nil
 	}
-	p.Served = slices.ContainsFunc(all, func(e endpoint) bool { return e.ready() || e.lingering() })
+	p.Serving = where(func(e endpoint) bool { return e.ready() || e.lingering() })
 	if !p.InternalLocal || p.reachable() {
 		near := nearby(all, node)
 		p.Cluster = first(func(e endpoint) bool { return e.ready() && near(e) }, endpoint.lingering)

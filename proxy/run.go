@@ -314,7 +314,7 @@ func same(a, b Node) bool {
 
 func equal(a, b Port) bool {
 	return a.Name == b.Name && a.Protocol == b.Protocol && a.ClusterIP == b.ClusterIP && a.Port == b.Port && a.NodePort == b.NodePort &&
-		a.Affinity == b.Affinity && a.InternalLocal == b.InternalLocal && a.ExternalLocal == b.ExternalLocal && a.Served == b.Served &&
+		a.Affinity == b.Affinity && a.InternalLocal == b.InternalLocal && a.ExternalLocal == b.ExternalLocal && slices.Equal(a.Serving, b.Serving) &&
 		slices.Equal(a.External, b.External) && slices.Equal(a.LoadBalancers, b.LoadBalancers) && slices.Equal(a.Sources, b.Sources) &&
 		slices.Equal(a.Cluster, b.Cluster) && slices.Equal(a.Local, b.Local) && slices.Equal(a.Own, b.Own)
 }

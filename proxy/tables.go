@@ -54,8 +54,9 @@ type Port struct {
 	Cluster, Local []netip.AddrPort
 	// Own are the usable endpoints on the local nodes. One that reaches itself through the service is masqueraded.
 	Own []netip.AddrPort
-	// Served is set if there is a usable endpoint on any node.
-	Served bool
+	// Serving are the endpoints on any node that are ready, or still serve while they terminate. Flows of UDP to others
+	// end.
+	Serving []netip.AddrPort
 }
 
 // Tables are where all packets to services go.
@@ -108,7 +109,7 @@ func (p *Port) Addresses() []netip.Addr {
 
 // Unserved is what becomes of packets for which a policy leaves no endpoint.
 func (p *Port) Unserved() Action {
-	if p.Served {
+	if len(p.Serving) > 0 {
 		return Drop
 	}
 	return Reject

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 
 	"github.com/keelson-dev/keelson/authn/x509"
@@ -34,9 +35,9 @@ func (f *foreign) check() error {
 }
 
 // serving returns the server's certificate, and the certificates by which clients verify it.
-func (f *foreign) serving(authority *pki.Authority, address net.Addr) (shown tls.Certificate, roots []byte, err error) {
+func (f *foreign) serving(authority *pki.Authority, address net.Addr, inside netip.Addr) (shown tls.Certificate, roots []byte, err error) {
 	if f.certificate == "" {
-		shown, err = certificate(authority, address)
+		shown, err = certificate(authority, address, inside)
 		return shown, authority.PEM(), err
 	}
 	if shown, err = tls.LoadX509KeyPair(f.certificate, f.key); err != nil {

@@ -78,7 +78,8 @@ type console struct {
 
 // serve runs the cluster on the listener.
 func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener net.Listener, nodes *machines, to console) (err error) {
-	shown, roots, err := s.foreign.serving(authority, listener.Addr())
+	inside := nodes.inside(listener.Addr())
+	shown, roots, err := s.foreign.serving(authority, listener.Addr(), inside.Addr())
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 		defer way.Close()
 		o.Server.Connector = way
 	}
-	o.Server.Audit, o.Server.Metrics, o.Server.Address = log, true, advertised(listener.Addr())
+	o.Server.Audit, o.Server.Metrics, o.Server.Address = log, true, advertised(listener.Addr(), inside)
 	people.apply(&o)
 	if o.Server.TokenKeys, err = s.tokenKeys(); err != nil {
 		return err
@@ -129,12 +130,13 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 	if err != nil {
 		return err
 	}
-	server := serving.New(listener, shown, c.Handler(), serving.Options{Drain: c.Drain, Logger: s.logger()})
-	return together(ctx, c, lifecycle.Group(append(beside, server)...), func() {
+	servers, err := s.servers(ctx, c, shown, listener, inside)
+	if err != nil {
+		return err
+	}
+	return together(ctx, c, lifecycle.Group(append(beside, servers...)...), func() {
 		s.welcome(to.out, listener.Addr(), time.Since(to.began))
-	}, func() {
-		fmt.Fprintln(to.out, "ending: requests finish, watches end")
-	})
+	}, func() { fmt.Fprintln(to.out, "ending: requests finish, watches end") })
 }
 
 // machines returns the nodes of real containers, nil if they are simulated.
@@ -176,8 +178,12 @@ func together(ctx context.Context, c *cluster.Cluster, servers lifecycle.Runnabl
 }
 
 // certificate returns the server's certificate.
-func certificate(authority *pki.Authority, address net.Addr) (tls.Certificate, error) {
-	pair, err := authority.Keep("apiserver", pki.Subject{Name: "kube-apiserver", Hosts: hosts(address)}, life)
+func certificate(authority *pki.Authority, address net.Addr, inside netip.Addr) (tls.Certificate, error) {
+	names := hosts(address)
+	if inside.IsValid() {
+		names = append(names, inside.String())
+	}
+	pair, err := authority.Keep("apiserver", pki.Subject{Name: "kube-apiserver", Hosts: names}, life)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
@@ -243,7 +249,10 @@ func hosts(address net.Addr) []string {
 }
 
 // advertised is the server's address for pods, as in the service kubernetes.
-func advertised(address net.Addr) netip.AddrPort {
+func advertised(address net.Addr, inside netip.AddrPort) netip.AddrPort {
+	if inside.IsValid() {
+		return inside
+	}
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok {
 		return netip.AddrPort{}

@@ -36,22 +36,22 @@ func fixture(n *network, is6 bool) map[proxy.Service][]proxy.Port {
 	}
 	two := n.both(is6, 0, 1)
 	return map[proxy.Service][]proxy.Port{
-		name("plain"): ports(proxy.Port{ClusterIP: vip("10.96.0.1", "fd96::1"), NodePort: 30001, Cluster: two, Own: n.both(is6, 0), Served: true}),
+		name("plain"): ports(proxy.Port{ClusterIP: vip("10.96.0.1", "fd96::1"), NodePort: 30001, Cluster: two, Own: n.both(is6, 0), Serving: n.both(is6, 0, 1, 2)}),
 		name("empty"): ports(proxy.Port{ClusterIP: vip("10.96.0.2", "fd96::2"), NodePort: 30002}),
 		name("local"): ports(proxy.Port{
-			ClusterIP: vip("10.96.0.3", "fd96::3"), NodePort: 30003, ExternalLocal: true, Cluster: two, Local: n.both(is6, 0), Own: n.both(is6, 0), Served: true,
+			ClusterIP: vip("10.96.0.3", "fd96::3"), NodePort: 30003, ExternalLocal: true, Cluster: two, Local: n.both(is6, 0), Own: n.both(is6, 0), Serving: n.both(is6, 0, 1, 2),
 			External: []netip.Addr{vip("198.51.100.3", "2001:db8:1::3")},
 		}),
 		name("elsewhere"): ports(proxy.Port{
-			ClusterIP: vip("10.96.0.4", "fd96::4"), NodePort: 30004, ExternalLocal: true, InternalLocal: true, Cluster: n.both(is6, 1), Served: true,
+			ClusterIP: vip("10.96.0.4", "fd96::4"), NodePort: 30004, ExternalLocal: true, InternalLocal: true, Cluster: n.both(is6, 1), Serving: n.both(is6, 0, 1, 2),
 			LoadBalancers: []netip.Addr{vip("198.51.100.4", "2001:db8:1::4")},
 		}),
 		name("guarded"): ports(proxy.Port{
-			ClusterIP: vip("10.96.0.5", "fd96::5"), NodePort: 30005, Cluster: n.both(is6, 2), Own: n.both(is6, 2), Served: true,
+			ClusterIP: vip("10.96.0.5", "fd96::5"), NodePort: 30005, Cluster: n.both(is6, 2), Own: n.both(is6, 2), Serving: n.both(is6, 0, 1, 2),
 			LoadBalancers: []netip.Addr{vip("198.51.100.5", "2001:db8:1::5")},
 			Sources:       []netip.Prefix{netip.PrefixFrom(outside, outside.BitLen()), netip.PrefixFrom(n.site("pod-1").address(is6), outside.BitLen())},
 		}),
-		name("sticky"): ports(proxy.Port{ClusterIP: vip("10.96.0.6", "fd96::6"), NodePort: 30006, Cluster: n.both(is6, 0, 1, 2), Own: n.both(is6, 0, 2), Served: true, Affinity: time.Hour}),
+		name("sticky"): ports(proxy.Port{ClusterIP: vip("10.96.0.6", "fd96::6"), NodePort: 30006, Cluster: n.both(is6, 0, 1, 2), Own: n.both(is6, 0, 2), Serving: n.both(is6, 0, 1, 2), Affinity: time.Hour}),
 	}
 }
 

@@ -89,7 +89,7 @@ func (w *Writer) Sync(_ context.Context, tables proxy.Tables) error {
 		return fmt.Errorf("writing table %s: %w", w.table, err)
 	}
 	w.settings, w.state = tables.Settings, s
-	w.flows(maps.Keys(tables.Services))
+	w.forget(nil, tables.Services)
 	return nil
 }
 
@@ -100,6 +100,10 @@ func (w *Writer) Update(_ context.Context, services map[proxy.Service][]proxy.Po
 		return ErrUnsynced
 	}
 	w.state = nil // until the kernel has it
+	had := map[proxy.Service][]proxy.Port{}
+	for name := range services {
+		had[name] = s.services[name]
+	}
 	c := s.update(services)
 	for attempts := 10; ; attempts-- {
 		err := w.transaction(w.likeness.generation, func(t *transaction) { t.apply(c, w.settings) })
@@ -121,7 +125,7 @@ func (w *Writer) Update(_ context.Context, services map[proxy.Service][]proxy.Po
 		return fmt.Errorf("reading table %s: %w", w.table, err)
 	}
 	w.state = s
-	w.flows(maps.Keys(services))
+	w.forget(had, services)
 	return nil
 }
 

@@ -56,7 +56,7 @@ func at(last byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 96, 0, last})
 
 // port is one of a service with so many endpoints.
 func (s *suite) port(ip netip.Addr, endpoints int) proxy.Port {
-	return proxy.Port{Protocol: corev1.ProtocolTCP, ClusterIP: ip, Port: 80, Cluster: s.Endpoints[:endpoints], Served: endpoints > 0}
+	return proxy.Port{Protocol: corev1.ProtocolTCP, ClusterIP: ip, Port: 80, Cluster: s.Endpoints[:endpoints], Serving: s.Endpoints[:endpoints]}
 }
 
 func (s *suite) sync() {

@@ -54,6 +54,14 @@ func (m *Message) Bytes(kind uint16, value []byte) {
 	m.end(at, 0)
 }
 
+// Raw adds attributes that another message had.
+func (m *Message) Raw(attributes []byte) {
+	m.buf = append(m.buf, attributes...)
+	for len(m.buf)%4 != 0 {
+		m.buf = append(m.buf, 0)
+	}
+}
+
 // Text adds a string.
 func (m *Message) Text(kind uint16, value string) {
 	at := m.Begin(kind)
