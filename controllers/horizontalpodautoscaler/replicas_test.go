@@ -262,6 +262,8 @@ func TestObject(t *testing.T) {
 }
 
 func TestExternal(t *testing.T) {
+	odd := external(value("100"))
+	odd.External.Metric.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 	series := func(v ...int64) func(*scripted) { return func(s *scripted) { s.series = v } }
 	failing := func(s *scripted) { s.err = errors.New("no route") }
 	const selector = "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{},}"
@@ -276,6 +278,8 @@ func TestExternal(t *testing.T) {
 			status: shown + `{"averageValue":"9223372036854775807m"}}}`},
 		"unknown": {metric: external(value("100")), script: failing,
 			active: unable("FailedGetExternalMetric", "unable to get external metric ns/queue/"+selector+": no route")},
+		"a selector that is none": {metric: odd, script: series(1),
+			active: unable("FailedGetExternalMetric", `"Near" is not a valid label selector operator`)},
 		"value without pods": {metric: external(value("100")), pods: func(*bench) {}, script: series(1),
 			active: unable("FailedGetExternalMetric", "unable to calculate ready pods: no pods returned by selector while calculating replica count")},
 	})
