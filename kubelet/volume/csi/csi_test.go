@@ -262,7 +262,27 @@ func TestAttached(t *testing.T) {
 	if !maps.Equal(b.script.stage.GetPublishContext(), map[string]string{"device": "/dev/x"}) || !maps.Equal(b.script.publish.GetPublishContext(), b.script.stage.GetPublishContext()) {
 		t.Errorf("published with %v", b.script.publish)
 	}
+	b.api.Reset()
+	q := mountOf("q")
+	q.Pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(someGroup())} // which no CSIDriver is needed for
+	b.must(b.setUp(q))
+	if writes := b.api.Writes(); len(writes) > 0 {
+		t.Errorf("what was reported is written again: %v", writes)
+	}
+	if info, err := os.Stat(filepath.Join(b.at(q), "mount")); err != nil || info.Mode()&os.ModeSetgid == 0 {
+		t.Errorf("the volume is not the group's: %v, %v", info, err)
+	}
+	b.must(b.tearDown(q))
 	b.restart()
+	another := mountOf("p")
+	another.Persistent.Spec.CSI.VolumeHandle = "g"
+	if err := b.setUp(another); err == nil || !strings.HasPrefix(err.Error(), "Volume not attached according to node status") {
+		t.Errorf("%v", err)
+	}
+	if got := get[*corev1.Node](b, "nodes", "", "node").Status.VolumesInUse; !slices.Contains(got, name) {
+		t.Errorf("in use after a restart: %v", got)
+	}
+	b.must(b.tearDown(another))
 	b.must(b.setUp(mountOf("p")))
 	b.must(b.tearDown(mountOf("p")))
 	if got := get[*corev1.Node](b, "nodes", "", "node").Status.VolumesInUse; !slices.Equal(got, []corev1.UniqueVolumeName{"example.com/other"}) {
@@ -327,7 +347,7 @@ func TestSecretsAndTokens(t *testing.T) {
 	b.must(b.setUp(m))
 	const tokens = "csi.storage.k8s.io/serviceAccount.tokens"
 	if r := b.script.publish; b.script.stage.GetSecrets()["key"] != "one" || r.GetSecrets()["key"] != "two" ||
-		r.GetVolumeContext()[tokens] != `{"vault":{"token":"default/sa for [vault]","expirationTimestamp":null}}` {
+		r.GetVolumeContext()["a"] != "b" || r.GetVolumeContext()[tokens] != `{"vault":{"token":"default/sa for [vault]","expirationTimestamp":null}}` {
 		t.Errorf("published with %v", r)
 	}
 	m = mountOf("q")

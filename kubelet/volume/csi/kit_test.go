@@ -83,6 +83,10 @@ func (s *script) took() string {
 func (s *script) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.fail["ask"]; err != nil {
+		delete(s.fail, "ask")
+		return nil, err
+	}
 	return &registration.PluginInfo{Type: registration.CSIPlugin, Name: driverName, Endpoint: s.endpoint, SupportedVersions: s.versions}, nil
 }
 
