@@ -377,6 +377,8 @@ func TestMissedStarts(t *testing.T) {
 	}{
 		"one":          {cron("0 * * * *"), "01:20:00", "01:00", nil},
 		"some":         {cron("0 * * * *"), "05:20:00", "05:00", nil},
+		"not too many": {cron("* * * * *"), "01:40:30", "01:40", nil},
+		"one more":     {cron("* * * * *"), "01:41:30", "01:41", []string{"Warning TooManyMissedTimes too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"}},
 		"too many":     {cron("* * * * *"), "05:00:30", "05:00", []string{"Warning TooManyMissedTimes too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"}},
 		"in time":      {cron("0 * * * *", deadline(30*60)), "05:20:00", "05:00", nil},
 		"few in time":  {cron("* * * * *", deadline(60*60)), "05:00:30", "05:00", nil},

@@ -3,11 +3,13 @@ package daemonset_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,7 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/keelson-dev/keelson/client/faults"
+	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/daemonset"
+	"github.com/keelson-dev/keelson/controllers/internal/trial"
 )
 
 // TestPods: what the pods of a set are like.
@@ -333,6 +337,32 @@ func TestUnreadableSelector(t *testing.T) {
 		b.after(time.Minute)
 		if got := b.api.Requests(); len(got) != 0 {
 			b.Errorf("asked for %v", got)
+		}
+	})
+}
+
+// TestOddLimit: that a limit cannot be read, which validation does not let in, is reported.
+func TestOddLimit(t *testing.T) {
+	var log trial.Text
+	b := &bench{log: slog.New(slog.NewTextHandler(&log, nil)), stored: func(set *appsv1.DaemonSet) {
+		set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromString("x"))
+	}}
+	run(t, b, func(b *bench) {
+		b.nodes("a")
+		create(b, logs())
+		b.after(time.Minute)
+		if !strings.Contains(log.String(), "reconciling failed") {
+			t.Errorf("log %s", log.String())
+		}
+	})
+}
+
+// TestUnknownSet: there is nothing to do for a set that is not there.
+func TestUnknownSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := (&bench{}).controller(t, daemonset.Options{})
+		if r, err := c.Reconcile(t.Context(), controllers.Key{Namespace: "ns", Name: "none"}); err != nil || r != (controllers.Result{}) {
+			t.Errorf("%+v, %v", r, err)
 		}
 	})
 }

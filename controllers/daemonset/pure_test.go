@@ -256,6 +256,7 @@ func TestManage(t *testing.T) {
 		{"one is going", plain, []*corev1.Pod{pod("a-1", gone), pod("b-1"), pod("c-1")}, "", ""},
 		{"one has ended and is going", plain, []*corev1.Pod{pod("a-1", gone, failed), pod("b-1"), pod("c-1")}, "a", ""},
 		{"ended", plain, []*corev1.Pod{pod("a-1", failed), pod("b-1", done), pod("c-1"), pod("keeps-1", failed)}, "", "a-1 b-1 keeps-1"},
+		{"one that is older and not bound", plain, []*corev1.Pod{pod("a-2"), pod("a-1", aged(time.Hour*9), unbound), pod("b-1"), pod("c-1")}, "", "a-1"},
 		{"several", plain, []*corev1.Pod{pod("a-1", aged(time.Minute)), pod("a-2"), pod("a-3", aged(time.Second)), pod("b-2"), pod("b-1"), pod("c-1", aged(time.Hour*9), unbound), pod("c-2")},
 			"", "a-1 a-3 b-2 c-1"},
 		{"on nodes that are gone", plain, []*corev1.Pod{pod("a-1"), pod("b-1"), pod("c-1"), pod("z-1"), pod("z-2", unbound), pod("y-1", unbound, gone)}, "", "z-2"},

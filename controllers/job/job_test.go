@@ -187,6 +187,58 @@ func TestRestartsInPlace(t *testing.T) {
 	}
 }
 
+// TestRestartsOfEnded: the restarts of pods that have ended do not count.
+func TestRestartsOfEnded(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		j := newJob(2)
+		j.Spec.BackoffLimit, j.Spec.Parallelism = new(int32(3)), new(int32(1))
+		j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+		b.start(j)
+		for i, name := range []string{"work-00001", "work-00002"} {
+			target := podAt(name)
+			target.Subresource = "status"
+			update(b, target, func(p *corev1.Pod) {
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", RestartCount: 2}}
+			})
+			b.settle()
+			if i == 0 {
+				update(b, podAt(name), func(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, "x/y") }) // it stays
+				b.succeed(name)
+			}
+		}
+		b.settle()
+		b.wantStatus("active 1 ready 0 terminating 0 succeeded 1 failed 0")
+	})
+}
+
+// TestNothingToDo: a job without pods tells that it is suspended, and is not complete before a pod has succeeded.
+func TestNothingToDo(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		j := newJob(0)
+		j.Spec.Completions = nil
+		b.start(j)
+		b.settle()
+		b.wantStatus("active 0 ready 0 terminating 0 succeeded 0 failed 0")
+		b.spec(func(s *batchv1.JobSpec) { s.Suspend = new(true) })
+		b.settle()
+		b.wantStatus("active 0 ready 0 terminating 0 succeeded 0 failed 0 Suspended(JobSuspended)")
+		b.wantEvents("Normal Suspended Job suspended")
+	})
+}
+
+// TestStatusOfOthers: what somebody else writes into the status is corrected.
+func TestStatusOfOthers(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.start(newJob(2))
+		b.settle()
+		target := at()
+		target.Subresource = "status"
+		update(b, target, func(j *batchv1.Job) { j.Status.Active = 9 })
+		b.settle()
+		b.wantStatus("active 2 ready 0 terminating 0 succeeded 0 failed 0")
+	})
+}
+
 func TestDeadline(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		j := newJob(2)

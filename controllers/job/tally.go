@@ -141,7 +141,7 @@ func (l *look) announce(t *tally) {
 func (l *look) finish(t *tally) bool {
 	uncounted := t.status.UncountedTerminatedPods
 	if l.end.kind == "" || t.full || l.terminating > 0 ||
-		uncounted != nil && len(uncounted.Succeeded)+len(uncounted.Failed) > 0 {
+		len(uncounted.Succeeded)+len(uncounted.Failed) > 0 {
 		return false
 	}
 	end := condition(l.end, l.now)

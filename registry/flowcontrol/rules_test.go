@@ -126,6 +126,7 @@ func TestLevelsStay(t *testing.T) {
 		"queues of what is rejected":         {rejects, nothing, []string{notQueued}},
 		"queues of what is rejected, lends":  {rejects, lends, []string{notQueued}},
 		"queues of what is rejected, longer": {rejects, longer, []string{"spec.limited.limitResponse.queuing: Forbidden"}},
+		"rejects, lends":                     {func(l *flowcontrolv1.PriorityLevelConfiguration) { rejects(l); unqueued(l) }, lends, nil},
 		"rejects from now on":                {nothing, rejects, []string{"spec.limited.limitResponse.queuing: Forbidden"}},
 		"no queues":                          {unqueued, nothing, []string{queued}},
 		"no queues, lends":                   {unqueued, lends, []string{queued}},

@@ -191,8 +191,6 @@ func badURL(path string) string {
 	switch {
 	case path == "":
 		return "must not be empty"
-	case path == "/":
-		return ""
 	case !strings.HasPrefix(path, "/"):
 		return "must start with slash"
 	case strings.Contains(path, " "):
@@ -412,9 +410,6 @@ func declared(s, old *flowcontrolv1.PriorityLevelConfigurationSpec, p *field.Pat
 	known = known && old.Limited != nil
 	if known {
 		before = &old.Limited.LimitResponse
-	}
-	if known && equality.Semantic.DeepEqual(r, before) {
-		return errs
 	}
 	changed = !known || r.Type != before.Type
 	if changed || (r.Queuing == nil) != (before.Queuing == nil) || r.Queuing != nil && *r.Queuing != *before.Queuing {
