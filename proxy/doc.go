@@ -15,6 +15,9 @@
 // still serve while they terminate. A service without endpoints rejects packets; one whose policy is Local and that has
 // none on this node drops them.
 //
+// Not yet there are the servers of health check node ports. Node ports do not answer at loopback addresses, as in
+// kube-proxy's nftables mode.
+//
 // # Several nodes, several clusters
 //
 // One Proxy serves all nodes that share a network namespace: Options.Nodes names them. Clusters that share one each have

@@ -222,7 +222,7 @@ func (n *network) expect(tables *proxy.Tables, from string, protocol corev1.Prot
 	if is6 && want.Action == proxy.Reject && protocol == corev1.ProtocolTCP && from != "pod-0" {
 		return // it takes a second, until the SYN is sent again
 	}
-	patience := 5 * time.Second
+	patience := 10 * time.Second
 	if want.Action == proxy.Drop {
 		patience = silence
 	}

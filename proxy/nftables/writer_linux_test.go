@@ -42,7 +42,7 @@ func TestStaleFlows(t *testing.T) {
 	}
 	defer func() { _ = c.Close() }()
 	ask := func() string {
-		_ = c.SetDeadline(time.Now().Add(2 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 		_, err := c.Write([]byte("?"))
 		said := make([]byte, 64)
 		size := 0
@@ -80,7 +80,7 @@ func TestAffinity(t *testing.T) {
 	if err := w.Sync(t.Context(), proxy.Tables{Settings: settings(), Services: one(n, corev1.ProtocolTCP, time.Hour, 0, 1, 2)}); err != nil {
 		t.Fatal(err)
 	}
-	ask := func() string { return n.send("outside", corev1.ProtocolTCP, theOne(), 5*time.Second).server }
+	ask := func() string { return n.send("outside", corev1.ProtocolTCP, theOne(), 10*time.Second).server }
 	first := ask()
 	for range 20 {
 		if got := ask(); got != first {
@@ -144,7 +144,7 @@ func TestOthers(t *testing.T) {
 	}
 	answers := func() {
 		t.Helper()
-		if got := n.send("outside", corev1.ProtocolTCP, theOne(), 5*time.Second); got.action != proxy.Forward {
+		if got := n.send("outside", corev1.ProtocolTCP, theOne(), 10*time.Second); got.action != proxy.Forward {
 			t.Errorf("%+v", got)
 		}
 	}

@@ -17,8 +17,9 @@ type Subject struct {
 	Writer proxy.Writer
 	// Decide says what becomes of a packet, or asks by sending one. It may leave out everything but the action and, if
 	// packets are sent, return one endpoint of several; as nobody else has the addresses, what is passed may seem to be
-	// dropped. It is given packets from Client to addresses of services.
-	Decide func(t *testing.T, p proxy.Packet) proxy.Decision
+	// dropped. It is given packets from Client to addresses of services, and what should become of them, from which it may
+	// tell how long to wait for an answer.
+	Decide func(t *testing.T, p proxy.Packet, want proxy.Action) proxy.Decision
 	// Client is the address of a pod, Endpoints are others that answer.
 	Client    netip.Addr
 	Endpoints []netip.AddrPort
@@ -83,7 +84,8 @@ func (s *suite) check() {
 	for last := byte(1); last <= 4; last++ {
 		for _, protocol := range []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP} {
 			p := proxy.Packet{From: s.Client, To: netip.AddrPortFrom(at(last), 80), Protocol: protocol}
-			want, got := s.model.Decide(p), s.Decide(s.T, p)
+			want := s.model.Decide(p)
+			got := s.Decide(s.T, p, want.Action)
 			if got.Action != want.Action && (want.Action != proxy.Pass || got.Action != proxy.Drop) {
 				s.Errorf("%s/%s: %v, want %v", p.To, protocol, got, want)
 			}
