@@ -8,7 +8,7 @@
 // legacyserviceaccounttokencleaner, podgc, pvbinder, pvcprotection, pvprotection, replicaset, replicationcontroller, resourceclaim, resourcequota, rootca,
 // serviceaccount, serviceaccounttoken, servicecidrs, statefulset, storageversionmigrator, tainteviction, tokencleaner, ttl, ttlafterfinished,
 // vacprotection, validatingadmissionpolicystatus, volumeexpand. Upstream has no
-// localprovisioner, which makes volumes of directories.
+// localprovisioner, which makes volumes of directories, and no loadbalancer, which gives services addresses of a range.
 //
 // A controller is built from the informers it reads, a client for its writes and a recorder. Its handlers only enqueue
 // keys; Reconcile reads the current state each time. A Loop gives a controller its queue, its workers and its retries:

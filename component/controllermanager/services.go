@@ -9,6 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/controllers/endpoints"
 	"github.com/keelson-dev/keelson/controllers/endpointslice"
 	"github.com/keelson-dev/keelson/controllers/endpointslicemirroring"
+	"github.com/keelson-dev/keelson/controllers/loadbalancer"
 	"github.com/keelson-dev/keelson/controllers/servicecidrs"
 	"github.com/keelson-dev/keelson/lifecycle"
 )
@@ -59,4 +60,23 @@ func newServiceCIDRs(p *component.Parts) (lifecycle.Runnable, error) {
 		return nil, err
 	}
 	return p.Loop(servicecidrs.New(in, p.Client, p.Recorder)), nil
+}
+
+// LoadBalancer returns the controller that gives services of type LoadBalancer addresses. Upstream's is a cloud's, so it is
+// not among Components.
+func LoadBalancer(o loadbalancer.Options) component.Component {
+	return component.Component{
+		Name: "service-lb-controller", Source: "service-controller", Program: program, Identity: account("service-controller"),
+		New: func(p *component.Parts) (lifecycle.Runnable, error) {
+			services := component.Informer[*corev1.Service](p.Informers, corev1.SchemeGroupVersion.WithResource("services"))
+			if err := p.Informers.Err(); err != nil {
+				return nil, err
+			}
+			c, err := loadbalancer.New(services, p.Client, p.Recorder, o)
+			if err != nil {
+				return nil, err
+			}
+			return p.Loop(c), nil
+		},
+	}
 }
