@@ -24,6 +24,7 @@ import (
 	"github.com/keelson-dev/keelson/cluster/webhooks"
 	"github.com/keelson-dev/keelson/component/controllermanager"
 	"github.com/keelson-dev/keelson/component/kubescheduler"
+	"github.com/keelson-dev/keelson/controllers/loadbalancer"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/node/nodetools"
 	"github.com/keelson-dev/keelson/pki"
@@ -204,6 +205,9 @@ func (s *settings) options() cluster.Options {
 	o.Components = []cluster.Component{}
 	if !s.disabled("controllers") {
 		o.Components = append(o.Components, controllermanager.Components()...)
+		if len(s.balancers) > 0 {
+			o.Components = append(o.Components, controllermanager.LoadBalancer(loadbalancer.Options{Ranges: s.balancers, Default: true}))
+		}
 	}
 	if !s.disabled("scheduler") {
 		o.Components = append(o.Components, kubescheduler.Component(s.scheduling.options()))

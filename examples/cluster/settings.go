@@ -14,6 +14,12 @@ import (
 	"strings"
 )
 
+// addresses are those that a cluster gives: to pods, and to services of type LoadBalancer.
+type addresses struct {
+	network   netip.Prefix
+	balancers []netip.Prefix
+}
+
 // settings are the values of the flags.
 type settings struct {
 	dataDir    string
@@ -26,7 +32,7 @@ type settings struct {
 	runtime    string
 	images     string
 	mirror     string
-	network    netip.Prefix
+	addresses
 	down       bool
 	install    bool
 	disable    []string
@@ -82,6 +88,8 @@ Flags:
                         for pods that always pull
   --registry-mirror URL where images are looked for before their own registry
   --cluster-cidr CIDR   the pods' addresses, 254 for each node (default %s)
+  --load-balancer-range CIDR
+                        services of type LoadBalancer get addresses of it (default none do)
   --install             build and install what real containers take, from a checkout of this repository; where no
                         registry of images can be reached, make images of nginx and busybox, too
   --down                remove all that nodes of real containers have on this machine, and end the cluster that
@@ -177,6 +185,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.StringVar(&s.images, "images", "", "")
 	f.StringVar(&s.mirror, "registry-mirror", "", "")
 	f.StringVar(&network, "cluster-cidr", defaultNetwork, "")
+	f.Func("load-balancer-range", "", s.loadBalancers)
 	f.BoolVar(&s.down, "down", false, "")
 	f.BoolVar(&s.install, "install", false, "")
 	f.StringVar(&disable, "disable", "", "")
@@ -227,6 +236,9 @@ func (s *settings) check() error {
 	case s.nodes < 0 || s.nodes > maxNodes:
 		return fmt.Errorf("--nodes %d: choose a number from 0 to %d", s.nodes, maxNodes)
 	}
+	if len(s.balancers) > 0 && s.disabled("controllers") {
+		return errors.New("--load-balancer-range needs the controllers, which --disable leaves out")
+	}
 	for _, name := range s.disable {
 		if !slices.Contains(components(), name) {
 			return fmt.Errorf("--disable %q: choose from %s, separated by commas", name, strings.Join(components(), ", "))
@@ -258,6 +270,16 @@ func (s *settings) checkNodes(network string) error {
 			return fmt.Errorf("--registry-mirror %q: write it as http://HOST:PORT or https://HOST", s.mirror)
 		}
 	}
+	return nil
+}
+
+// loadBalancers adds a range of addresses for load balancers.
+func (s *settings) loadBalancers(text string) error {
+	network, err := netip.ParsePrefix(text)
+	if err != nil {
+		return errors.New("write it as ADDRESS/BITS, as in 192.0.2.0/24")
+	}
+	s.balancers = append(s.balancers, network.Masked())
 	return nil
 }
 
