@@ -59,7 +59,8 @@ Flags:
                         directory, or one of an earlier run (default %s)
   --kubeconfig FILE     where the administrator's credentials are written, readable by you alone; what else
                         stands in the file stays (default DIR/kubeconfig)
-  --listen ADDR:PORT    where the API is served, over TLS; port 0 takes a free one (default %s)
+  --listen ADDR:PORT    where the API is served, over TLS; port 0 takes a free one (default %s). For
+                        pods on real containers it is served at the first node's address, too
   --storage KIND        embedded: durable, in DIR/store; survives kill -9 and power loss
                         memory: gone when the program ends
                         etcd: in an etcd, which --etcd-endpoints names (default embedded)
