@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"slices"
 	"time"
@@ -120,6 +121,8 @@ type Server struct {
 	Metrics bool
 	// CBOR is that of apiserver.Options.
 	CBOR bool
+	// Paths are served besides the cluster's own, as in apiserver.Options: to those whom Authorizers let read them.
+	Paths map[string]http.Handler
 	// Checks are served to probes in addition to the server's own.
 	Checks []health.Check
 	// Selectors compiles the expressions of device classes and resource claims, which are refused without it; package

@@ -87,6 +87,11 @@ func (c *Cluster) newServer(chain admission.Chain) (http.Handler, error) {
 		}
 		o.Observer, o.Paths["/metrics"] = m, m
 	}
+	for path, handler := range c.options.Server.Paths {
+		if _, taken := o.Paths[path]; !taken {
+			o.Paths[path] = handler
+		}
+	}
 	if err := c.delegate(&o); err != nil {
 		return nil, err
 	}

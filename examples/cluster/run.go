@@ -23,7 +23,6 @@ import (
 	"github.com/keelson-dev/keelson/cluster/policies"
 	"github.com/keelson-dev/keelson/cluster/webhooks"
 	"github.com/keelson-dev/keelson/component/controllermanager"
-	"github.com/keelson-dev/keelson/component/kubescheduler"
 	"github.com/keelson-dev/keelson/controllers/loadbalancer"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/node/nodetools"
@@ -210,7 +209,7 @@ func (s *settings) options() cluster.Options {
 		}
 	}
 	if !s.disabled("scheduler") {
-		o.Components = append(o.Components, kubescheduler.Component(s.scheduling.options()))
+		s.scheduling.apply(&o, s.nodes)
 	}
 	o.Server.Selectors = selectors.Compile
 	hooks := webhooks.New(webhooks.Options{})

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 
+	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/component/kubescheduler"
+	"github.com/keelson-dev/keelson/scheduler/decisions"
 	"github.com/keelson-dev/keelson/scheduler/devices/structured"
 	"github.com/keelson-dev/keelson/scheduler/schedulerconfig"
 )
@@ -14,11 +17,20 @@ import (
 type scheduling struct {
 	config, policy string
 	file           *schedulerconfig.Config // what the file says
+	kept           int                     // of how many pods the last decision is kept; usual is a default
 }
+
+const (
+	decisionsPath = "/debug/scheduler/decisions" // where they are served
+	usual         = -1                           // a default
+	usualKept     = 1000                         // the default
+	fewNodes      = 200                          // up to so many: a decision has a verdict on each
+)
 
 func (s *scheduling) define(f *flag.FlagSet) {
 	f.StringVar(&s.config, "scheduler-config", "", "")
 	f.StringVar(&s.policy, "policy-config-file", "", "")
+	f.IntVar(&s.kept, "scheduler-decisions", usual, "")
 }
 
 // check reads the file. What it says of a process of its own would mean nothing here.
@@ -44,14 +56,22 @@ func (s *scheduling) check() (err error) {
 	return nil
 }
 
-// options returns those of the scheduler.
-func (s *scheduling) options() kubescheduler.Options {
-	f := s.file
-	if f == nil {
-		return kubescheduler.Options{Allocator: structured.New()}
+// apply adds the scheduler to a cluster, and what shows its decisions.
+func (s *scheduling) apply(o *cluster.Options, nodes int) {
+	k := kubescheduler.Options{Allocator: structured.New()}
+	if f := s.file; f != nil {
+		k.Profile, k.More, k.InitialBackoff, k.MaxBackoff = f.Profiles[0], f.Profiles[1:], f.InitialBackoff, f.MaxBackoff
+		k.Writes, k.BindTimeout = f.Writes, f.BindTimeout
 	}
-	return kubescheduler.Options{
-		Profile: f.Profiles[0], More: f.Profiles[1:], InitialBackoff: f.InitialBackoff, MaxBackoff: f.MaxBackoff,
-		Writes: f.Writes, BindTimeout: f.BindTimeout, Allocator: structured.New(),
+	kept := s.kept
+	if kept == usual && nodes <= fewNodes {
+		kept = usualKept
 	}
+	if kept > 0 {
+		log := decisions.New(decisions.Options{Pods: kept})
+		k.OnDecision = log.Record
+		handler := log.Handler(decisionsPath)
+		o.Server.Paths = map[string]http.Handler{decisionsPath: handler, decisionsPath + "/": handler}
+	}
+	o.Components = append(o.Components, kubescheduler.Component(k))
 }

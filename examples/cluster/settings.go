@@ -111,6 +111,11 @@ Flags:
                         and their arguments, extenders
   --policy-config-file FILE
                         the same in the older form, a Policy: predicates, priorities, extenders
+  --scheduler-decisions N
+                        keep the last decision about each of N pods, with what every node was refused for or its scores;
+                        0 keeps none (default 1000, or 0 with more than 200 nodes). They are served to those who may get
+                        this path, as tables or JSON:
+                        kubectl get --raw '/debug/scheduler/decisions/NAMESPACE/POD?format=table'
   --audit-log FILE      who did what, a JSON document per line; "" writes none (default DIR/audit.log)
   --audit-log-maxage DAYS, --audit-log-maxbackup N, --audit-log-maxsize MIB
                         how long and how many old files of it are kept, and how large one grows; 0 is no limit
