@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/apiserver/metrics"
 	"github.com/keelson-dev/keelson/apiserver/openapi"
 	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authn/bootstraptoken"
 	"github.com/keelson-dev/keelson/authn/inprocess"
 	"github.com/keelson-dev/keelson/authn/serviceaccount"
 	"github.com/keelson-dev/keelson/authn/token"
@@ -27,6 +29,16 @@ import (
 // are the caller's choice; in upstream's order they come before it.
 func DefaultAuthenticators() []AuthenticatorStage {
 	return []AuthenticatorStage{{"serviceaccount", func(p ServerParts) (authn.Authenticator, error) { return token.New(p.Tokens), nil }}}
+}
+
+// BootstrapTokens returns the authenticator of bootstrap tokens, with which nodes join; kube-apiserver has it with
+// --enable-bootstrap-token-auth.
+func BootstrapTokens() AuthenticatorStage {
+	return AuthenticatorStage{"bootstraptoken", func(p ServerParts) (authn.Authenticator, error) {
+		var err error
+		secrets := view[*corev1.Secret](p.Registry, coreResource("secrets"), &err)
+		return token.New(bootstraptoken.New(secrets)), err
+	}}
 }
 
 // Anonymous is the name of the stage of Options.Authenticators that identifies requests without credentials. It is asked

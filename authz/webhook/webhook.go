@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
 
+	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authz"
 )
 
@@ -44,8 +45,17 @@ func (f ReviewerFunc) Review(ctx context.Context, review *authorizationv1.Subjec
 	return f(ctx, review)
 }
 
+// Conditions report whether a request is one that the webhook is asked about. If they cannot be evaluated, Options.OnError decides.
+type Conditions func(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (bool, error)
+
 // Options of New. The zero value is like upstream's kubelet; a negative duration disables a cache.
 type Options struct {
+	// Match, if set, selects the requests that are reviewed. There is no opinion about others.
+	Match Conditions
+	// OnError is the verdict on a request that cannot be reviewed: NoOpinion or Deny.
+	OnError authz.Verdict
+	// Reviewed, if set, is called after each review that was not cached with how long it took and why it failed.
+	Reviewed func(took time.Duration, err error)
 	// KeepAllowed is how long "allowed" is cached; 0 means 5 min.
 	KeepAllowed time.Duration
 	// KeepOthers is how long other answers are cached; 0 means 30 s.
@@ -61,6 +71,14 @@ func New(reviewer Reviewer, o Options) authz.Authorizer {
 	return &authorizer{reviewer, o, cache.NewLRUExpireCache(entries)}
 }
 
+// ErrNoRules: a webhook does not tell what users may do.
+var ErrNoRules = errors.New("webhook authorizer does not support user rule resolution")
+
+// RulesFor implements authz.RuleResolver: it fails with ErrNoRules.
+func (*authorizer) RulesFor(context.Context, *authn.Identity, string) (authz.Rules, error) {
+	return authz.Rules{Incomplete: true}, ErrNoRules
+}
+
 type authorizer struct {
 	reviewer Reviewer
 	options  Options
@@ -72,24 +90,26 @@ func (z *authorizer) Authorize(ctx context.Context, a authz.Attributes) (authz.D
 		return authz.Decision{}, authz.ErrNoUser
 	}
 	review := &authorizationv1.SubjectAccessReview{Spec: specOf(a)}
+	failed := authz.Decision{Verdict: z.options.OnError}
+	if z.options.Match != nil {
+		if matches, err := z.options.Match(ctx, &review.Spec); err != nil {
+			return failed, fmt.Errorf("%w: %w", ErrReview, err)
+		} else if !matches {
+			return authz.Decision{}, nil
+		}
+	}
 	key, err := json.Marshal(review.Spec)
 	if err != nil {
-		return authz.Decision{}, fmt.Errorf("%w: %w", ErrReview, err)
+		return failed, fmt.Errorf("%w: %w", ErrReview, err)
 	}
 	if kept, ok := z.known.Get(string(key)); ok {
 		return decide(kept.(authorizationv1.SubjectAccessReviewStatus))
 	}
 	ctx, cancel := context.WithTimeout(ctx, z.options.Timeout)
 	defer cancel()
-	answer, err := z.reviewer.Review(ctx, review)
-	switch {
-	case err != nil:
-		if text := err.Error(); len(text) > maxReason {
-			return authz.Decision{}, fmt.Errorf("%w: %s", ErrReview, words(text))
-		}
-		return authz.Decision{}, fmt.Errorf("%w: %w", ErrReview, err)
-	case answer == nil:
-		return authz.Decision{}, fmt.Errorf("%w: no answer", ErrReview)
+	answer, err := z.review(ctx, review)
+	if err != nil {
+		return failed, err
 	}
 	status := authorizationv1.SubjectAccessReviewStatus{Allowed: answer.Status.Allowed, Denied: answer.Status.Denied, Reason: words(answer.Status.Reason)}
 	keep := z.options.KeepOthers
@@ -100,6 +120,25 @@ func (z *authorizer) Authorize(ctx context.Context, a authz.Attributes) (authz.D
 		z.known.Add(string(key), status, keep)
 	}
 	return decide(status)
+}
+
+// review asks the server.
+func (z *authorizer) review(ctx context.Context, review *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error) {
+	began := time.Now()
+	answer, err := z.reviewer.Review(ctx, review)
+	if err == nil && answer == nil {
+		err = errors.New("no answer")
+	}
+	if z.options.Reviewed != nil {
+		z.options.Reviewed(time.Since(began), err)
+	}
+	if err == nil {
+		return answer, nil
+	}
+	if text := err.Error(); len(text) > maxReason {
+		return nil, fmt.Errorf("%w: %s", ErrReview, words(text))
+	}
+	return nil, fmt.Errorf("%w: %w", ErrReview, err)
 }
 
 // words returns the beginning of a server's message.

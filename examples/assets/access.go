@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,19 +9,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/keelson-dev/keelson/authz"
-	"github.com/keelson-dev/keelson/authz/abac"
-	"github.com/keelson-dev/keelson/authz/alwaysallow"
-	"github.com/keelson-dev/keelson/authz/alwaysdeny"
-	"github.com/keelson-dev/keelson/authz/superuser"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/admissionconfig"
+	"github.com/keelson-dev/keelson/cluster/authorizationconfig"
 )
 
 // accessFlags say what is allowed, and which admission plugins there are.
 type accessFlags struct {
-	modes, open        []string
-	policies           string        // the file of ABAC
-	loaded             abac.Policies // what it says
+	open               []string
+	file               string                    // the AuthorizationConfiguration
+	flags              authorizationconfig.Flags // instead of it
 	plugged, unplugged []string
 	admission          string                  // the file that configures plugins
 	configured         *admissionconfig.Config // what it says
@@ -30,8 +26,14 @@ type accessFlags struct {
 }
 
 func (a *accessFlags) define(f *pflag.FlagSet) {
-	f.StringSliceVar(&a.modes, "authorization-mode", []string{"AlwaysAllow"}, "who decides, in this order: AlwaysAllow, AlwaysDeny, ABAC, Node, RBAC")
-	f.StringVar(&a.policies, "authorization-policy-file", "", "the policies of ABAC, one in a line")
+	a.flags = authorizationconfig.NewFlags()
+	f.StringVar(&a.file, "authorization-config", "", "an AuthorizationConfiguration: who decides what is allowed")
+	f.StringSliceVar(&a.flags.Modes, "authorization-mode", nil, "who decides, in this order: AlwaysAllow, AlwaysDeny, ABAC, Node, RBAC, Webhook (default AlwaysAllow)")
+	f.StringVar(&a.flags.PolicyFile, "authorization-policy-file", "", "the policies of ABAC, one in a line")
+	f.StringVar(&a.flags.WebhookConfigFile, "authorization-webhook-config-file", "", "the kubeconfig file of the server that Webhook asks")
+	f.StringVar(&a.flags.WebhookVersion, "authorization-webhook-version", a.flags.WebhookVersion, "the version of authorization.k8s.io that it speaks")
+	f.DurationVar(&a.flags.AuthorizedTTL, "authorization-webhook-cache-authorized-ttl", a.flags.AuthorizedTTL, "how long it is known what it allowed")
+	f.DurationVar(&a.flags.UnauthorizedTTL, "authorization-webhook-cache-unauthorized-ttl", a.flags.UnauthorizedTTL, "how long it is known what it did not allow")
 	f.StringSliceVar(&a.open, "authorization-always-allow-paths", []string{"/healthz", "/readyz", "/livez"}, "paths that everybody may read")
 	f.StringSliceVar(&a.plugged, "enable-admission-plugins", nil, "admission plugins beyond those that run by default")
 	f.StringSliceVar(&a.unplugged, "disable-admission-plugins", nil, "admission plugins to leave out")
@@ -39,24 +41,7 @@ func (a *accessFlags) define(f *pflag.FlagSet) {
 	f.BoolVar(&a.privileged, "allow-privileged", true, "accepted; pods may always have privileged containers")
 }
 
-func (a *accessFlags) check() error {
-	for _, mode := range a.modes {
-		if _, ok := a.authorizer(mode); !ok {
-			return fmt.Errorf("%w: --authorization-mode %q: choose from AlwaysAllow, AlwaysDeny, ABAC, Node and RBAC", errUsage, mode)
-		}
-	}
-	if slices.Contains(a.modes, abac.Name) != (a.policies != "") {
-		return fmt.Errorf("%w: --authorization-mode ABAC and --authorization-policy-file take one another", errUsage)
-	}
-	return errors.Join(a.openPolicies(), a.openAdmission())
-}
-
-func (a *accessFlags) openPolicies() (err error) {
-	if a.policies != "" {
-		a.loaded, err = abac.Open(a.policies)
-	}
-	return err
-}
+func (a *accessFlags) check() error { return a.openAdmission() }
 
 func (a *accessFlags) openAdmission() (err error) {
 	if a.admission != "" {
@@ -67,34 +52,25 @@ func (a *accessFlags) openAdmission() (err error) {
 	return err
 }
 
-// authorizer returns the authorizer of a mode, under upstream's name for it.
-func (a *accessFlags) authorizer(mode string) (cluster.AuthorizerStage, bool) {
-	switch mode {
-	case abac.Name:
-		return cluster.Ready[authz.Authorizer]("abac", a.loaded), true
-	case "AlwaysAllow":
-		return cluster.Ready[authz.Authorizer]("alwaysallow", alwaysallow.New()), true
-	case "AlwaysDeny":
-		return cluster.Ready[authz.Authorizer]("alwaysdeny", alwaysdeny.New()), true
-	case "Node", "RBAC":
-		all := cluster.DefaultAuthorizers()
-		return all[slices.IndexFunc(all, func(s cluster.AuthorizerStage) bool { return s.Name == strings.ToLower(mode) })], true
+// authorizers returns the chain of authorizers.
+func (a *accessFlags) authorizers(o *cluster.Options) error {
+	if o.Nodes.Count > 0 && len(a.flags.Modes) > 0 && !slices.Contains(a.flags.Modes, authorizationconfig.Node) {
+		a.flags.Modes = append([]string{authorizationconfig.Node}, a.flags.Modes...) // without it nodes cannot even register
 	}
-	return cluster.AuthorizerStage{}, false
+	z, err := a.flags.Open(a.file, []string{authorizationconfig.AlwaysAllow}, authorizationconfig.Options{Log: o.Logger})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	stages := z.Stages()
+	o.Authorizers = slices.Insert(stages, len(stages)-1, cluster.Ready[authz.Authorizer]("open", openPaths(a.open)))
+	o.Extensions = append(o.Extensions, z.Extension())
+	return nil
 }
 
 // apply sets authorizers and admission plugins.
-func (a *accessFlags) apply(o *cluster.Options, tell func(format string, args ...any)) {
-	o.Authorizers = []cluster.AuthorizerStage{
-		cluster.Ready[authz.Authorizer](superuser.Name, superuser.New()), cluster.Ready[authz.Authorizer]("open", openPaths(a.open)),
-	}
-	modes := a.modes
-	if o.Nodes.Count > 0 && !slices.Contains(modes, "Node") {
-		modes = append([]string{"Node"}, modes...) // without it nodes cannot even register
-	}
-	for _, mode := range modes {
-		stage, _ := a.authorizer(mode)
-		o.Authorizers = append(o.Authorizers, stage)
+func (a *accessFlags) apply(o *cluster.Options, tell func(format string, args ...any)) error {
+	if err := a.authorizers(o); err != nil {
+		return err
 	}
 	for _, stage := range admissionconfig.Optional() {
 		if slices.Contains(a.plugged, stage.Name) {
@@ -116,6 +92,7 @@ func (a *accessFlags) apply(o *cluster.Options, tell func(format string, args ..
 	if !a.privileged {
 		tell("--allow-privileged=false has no effect")
 	}
+	return nil
 }
 
 // openPaths is an authorizer that lets everybody read the paths, of which those that end with an asterisk are prefixes.

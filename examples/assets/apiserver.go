@@ -159,7 +159,9 @@ func (s *apiServer) options(address net.Addr) (cluster.Options, lifecycle.Runnab
 	if err != nil {
 		return o, nil, err
 	}
-	s.access.apply(&o, s.tell)
+	if err := s.access.apply(&o, s.tell); err != nil {
+		return o, nil, err
+	}
 	if err := s.services.apply(&o); err != nil {
 		return o, nil, err
 	}

@@ -24,6 +24,8 @@ type login struct {
 	file      string
 	issuer    authenticationconfig.Flags
 	anonymous *bool // nil if it was not said
+	webhook   authenticationconfig.Webhook
+	bootstrap bool
 }
 
 func (l *login) define(f *flag.FlagSet) {
@@ -42,6 +44,11 @@ func (l *login) define(f *flag.FlagSet) {
 		return nil
 	})
 	f.Func("oidc-required-claim", "", l.issuer.RequiredClaim)
+	l.webhook = authenticationconfig.NewWebhook()
+	f.StringVar(&l.webhook.ConfigFile, "authentication-token-webhook-config-file", "", "")
+	f.StringVar(&l.webhook.Version, "authentication-token-webhook-version", l.webhook.Version, "")
+	f.DurationVar(&l.webhook.CacheTTL, "authentication-token-webhook-cache-ttl", l.webhook.CacheTTL, "")
+	f.BoolVar(&l.bootstrap, "enable-bootstrap-token-auth", false, "")
 	f.BoolFunc("anonymous-auth", "", func(text string) error {
 		allowed, err := strconv.ParseBool(text)
 		l.anonymous = &allowed
@@ -55,12 +62,20 @@ func (l *login) others(p *people, s *settings) error {
 	if err != nil {
 		return fmt.Errorf("--authentication-config, --oidc-*: %w", err)
 	}
+	if l.bootstrap {
+		p.others = append(p.others, cluster.BootstrapTokens())
+	}
+	asked, err := l.webhook.Stages()
+	if err != nil {
+		return fmt.Errorf("--authentication-token-webhook-config-file: %w", err)
+	}
 	if a != nil {
 		p.others, p.extensions = append(p.others, a.Stages()...), append(p.extensions, a.Extension())
 		if a.Anonymous() != nil && l.anonymous != nil {
 			return errors.New("--anonymous-auth: anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in authentication configuration file")
 		}
 	}
+	p.others = append(p.others, asked...)
 	if l.anonymous != nil && !*l.anonymous {
 		p.others = append(p.others, stage(cluster.Anonymous, authn.Nobody()))
 	}

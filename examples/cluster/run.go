@@ -97,7 +97,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 	}
 	o := s.options()
 	s.addVolumes(nodes, &o)
-	if err := s.aggregate(&o); err != nil {
+	if err := errors.Join(s.aggregate(&o), s.permission.apply(s, &o)); err != nil {
 		return err
 	}
 	o.Server.RootCA, o.Server.TokenIssuer, o.Server.Signer = roots, s.foreign.issuer, authority

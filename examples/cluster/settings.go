@@ -44,6 +44,7 @@ type settings struct {
 	inflight   inflight
 	foreign    foreign
 	login      login
+	permission permission
 	verbose    bool
 }
 
@@ -135,6 +136,20 @@ Flags:
                         one such issuer without a file, as kube-apiserver's flags
   --anonymous-auth=false
                         refuse requests without credentials
+  --enable-bootstrap-token-auth
+                        accept bootstrap tokens, with which nodes join
+  --authentication-token-webhook-config-file FILE, --authentication-token-webhook-version VERSION,
+  --authentication-token-webhook-cache-ttl TIME
+                        a server that knows tokens, by a kubeconfig file (default v1beta1, 2m)
+  --authorization-mode LIST
+                        who decides, in this order: AlwaysAllow, AlwaysDeny, ABAC, Node, RBAC, Webhook (default Node,RBAC)
+  --authorization-policy-file FILE
+                        the policies of ABAC, a JSON document per line
+  --authorization-webhook-config-file FILE, --authorization-webhook-version VERSION,
+  --authorization-webhook-cache-authorized-ttl TIME, --authorization-webhook-cache-unauthorized-ttl TIME
+                        the server that Webhook asks, by a kubeconfig file (default v1beta1, 5m, 30s)
+  --authorization-config FILE
+                        all that instead: an AuthorizationConfiguration, read again when it changes
   --tls-cert-file FILE, --tls-private-key-file FILE
                         the server's certificate, with those that signed it behind it, and its key (default one that is
                         made in DIR/pki); its names are up to you
@@ -203,6 +218,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	s.inflight.define(f)
 	s.foreign.define(f)
 	s.login.define(f)
+	s.permission.define(f)
 	f.BoolVar(&s.verbose, "verbose", false, "")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
