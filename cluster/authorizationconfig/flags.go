@@ -43,6 +43,14 @@ func (f *Flags) Open(path string, modes []string, o Options) (*Authorization, er
 	if path != "" && f.given() {
 		return nil, fmt.Errorf("%w: --authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined", ErrFlags)
 	}
+	if len(f.Modes) > 0 {
+		modes = f.Modes
+	}
+	if path == "" {
+		if err := f.check(modes); err != nil {
+			return nil, err
+		}
+	}
 	if f.PolicyFile != "" {
 		var err error
 		if o.Policies, err = abac.Open(f.PolicyFile); err != nil {
@@ -54,12 +62,6 @@ func (f *Flags) Open(path string, modes []string, o Options) (*Authorization, er
 	}
 	if path != "" {
 		return Open(path, o)
-	}
-	if len(f.Modes) > 0 {
-		modes = f.Modes
-	}
-	if err := f.check(modes); err != nil {
-		return nil, err
 	}
 	return newUnchecked(f.config(modes), o)
 }
