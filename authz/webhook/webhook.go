@@ -92,8 +92,8 @@ func (z *authorizer) Authorize(ctx context.Context, a authz.Attributes) (authz.D
 	review := &authorizationv1.SubjectAccessReview{Spec: specOf(a)}
 	failed := authz.Decision{Verdict: z.options.OnError}
 	if z.options.Match != nil {
-		if matches, err := z.options.Match(ctx, &review.Spec); err != nil {
-			return failed, fmt.Errorf("%w: %w", ErrReview, err)
+		if matches, wrong := z.options.Match(ctx, &review.Spec); wrong != nil {
+			return failed, fmt.Errorf("%w: %w", ErrReview, wrong)
 		} else if !matches {
 			return authz.Decision{}, nil
 		}
