@@ -78,10 +78,12 @@ func (r *Registrars) Scan(ctx context.Context) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	registering := r.registering()
 	for path, s := range r.sockets {
 		info, ok := found[path]
 		switch {
 		case s.busy:
+		case !ok && registering: // perhaps its plugin, which then must stay
 		case !ok:
 			delete(r.sockets, path)
 			if s.plugin != "" && !r.has(s.plugin) {
@@ -103,6 +105,16 @@ func (r *Registrars) Scan(ctx context.Context) {
 		s.busy = true
 		r.running.Go(func() { r.register(ctx, path, s) })
 	}
+}
+
+// registering reports whether a socket is about to register a plugin.
+func (r *Registrars) registering() bool {
+	for _, s := range r.sockets {
+		if s.busy {
+			return true
+		}
+	}
+	return false
 }
 
 // has reports whether a socket has registered a plugin.
