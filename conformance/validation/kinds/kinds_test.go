@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-dev/keelson/admission/policy/typecheck"
+	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/admissionregistration"
 	"github.com/keelson-dev/keelson/registry/apps"
@@ -202,7 +203,7 @@ func compareCreate(t *testing.T, s subject, obj registry.Object) {
 	}
 	errs := s.create(theirs)
 	if s.kind.Rules.PrepareCreate != nil {
-		s.kind.Rules.PrepareCreate(t.Context(), ours)
+		s.kind.Rules.PrepareCreate(authn.NewContext(t.Context(), &authn.Identity{Name: "ann"}), ours)
 	}
 	s.same(t, "created", ours, theirs)
 	if s.kind.Rules.Validate != nil {
