@@ -8,11 +8,12 @@
 // a kubelet started later on the same runtime picks up its containers.
 //
 // What real containers need from the machine comes through Host, with a small interface for each part. Packages below
-// this one implement them, and package node/host puts them together: volume, dra (the devices of resource claims), environment, objects (the config maps and
-// secrets that pods refer to), cgroup, security, resolv (DNS and hostnames), credentials (for image registries), prober
-// (network probes), logs, stats, eviction, shutdown (of the machine), garbage (collection of images and containers), static (pods from files),
-// checkpoint (state that must outlive the process), machine; server serves the node's own HTTP API. Without a Host,
-// pods run in name only: fast on a simulated runtime, and in virtual time inside a synctest bubble.
+// this one implement them, and package node/host puts them together: volume, dra (the devices of resource claims),
+// environment, objects (the config maps and secrets that pods refer to), cgroup, security, resolv (DNS and hostnames),
+// credentials (for image registries), prober (network probes), logs, stats, eviction, shutdown (of the machine), garbage
+// (collection of images and containers), static (pods from files), checkpoint (state that must outlive the process),
+// machine; server serves the node's own HTTP API. Without a Host, pods run in name only: fast on a simulated runtime, and
+// in virtual time inside a synctest bubble.
 //
 // Statuses reach the API through one sender per kubelet. It sends settled statuses at once, holds back briefly those
 // that are about to change, and retries for as long as it takes; a pod that starts quickly costs one write, and a pod
@@ -27,7 +28,8 @@
 //
 // # Not implemented
 //
-// Resource managers (CPU, memory, devices), the RestartAllContainers rule, claims and CSI. Pods that need any of these are rejected, with a reason in their status that names it.
+// Device plugins, and the static policies of the managers of CPU and memory. Pods that need the rule RestartAllContainers
+// are rejected, with a reason in their status that names it; so are those with resource claims if Host.Devices is nil.
 //
 // # Errors and concurrency
 //

@@ -39,7 +39,8 @@ type Host struct {
 	Problem func() error
 	// Memory keeps what must survive a restart of the kubelet; nil keeps nothing.
 	Memory Memory
-	Logs   Logs
+	// Logs are where containers' logs are, and what removes them.
+	Logs Logs
 }
 
 // complete replaces missing parts by ones that do nothing.
