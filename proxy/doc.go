@@ -15,8 +15,13 @@
 // still serve while they terminate. A service without endpoints rejects packets; one whose policy is Local and that has
 // none on this node drops them.
 //
-// Not yet there are the servers of health check node ports. Node ports do not answer at loopback addresses, as in
-// kube-proxy's nftables mode.
+// Node ports do not answer at loopback addresses, as in kube-proxy's nftables mode.
+//
+// # Health checks
+//
+// Load balancers ask nodes whether they have endpoints of a service whose external policy is Local. ChecksOf says what to
+// answer, as a pure function, and a Checker answers: package healthcheck has one on the sockets of a host, package memory
+// one that only keeps what it would say. A Health tells whether a Proxy keeps up.
 //
 // # Several nodes, several clusters
 //

@@ -192,14 +192,20 @@ func (e endpoint) on(node Node) bool {
 	return e.at.NodeName != nil && slices.Contains(node.Names, *e.at.NodeName)
 }
 
+func protocolOf(p *discoveryv1.EndpointPort) corev1.Protocol {
+	if p.Protocol == nil {
+		return corev1.ProtocolTCP // the API's default
+	}
+	return *p.Protocol
+}
+
 // endpoints are those of the port, sorted by address. Of several with one address, one that does not terminate counts:
 // a new pod may have the address of an old one.
 func endpoints(from []*discoveryv1.EndpointSlice, p *Port) []endpoint {
 	var all []endpoint
 	for _, slice := range from {
 		for _, port := range slice.Ports {
-			if port.Name == nil || *port.Name != p.Name || port.Port == nil || *port.Port == 0 ||
-				port.Protocol != nil && *port.Protocol != p.Protocol {
+			if port.Name == nil || *port.Name != p.Name || port.Port == nil || *port.Port == 0 || protocolOf(&port) != p.Protocol {
 				continue
 			}
 			for i := range slice.Endpoints {

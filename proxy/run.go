@@ -37,7 +37,11 @@ type Options struct {
 	// Written, unless nil, is called after each write with everything that is in effect; the Tables must not be changed
 	// or kept. The names are those of services that changed, or nil if all may have.
 	Written func(tables Tables, changed []Service)
-	Logger  *slog.Logger
+	// Checks, unless nil, answers the health checks of services.
+	Checks Checker
+	// Health, unless nil, learns whether the Proxy keeps up.
+	Health *Health
+	Logger *slog.Logger
 }
 
 // Proxy has a Writer write the tables that follow from a cluster's services. Make one with New.
@@ -53,8 +57,11 @@ type Proxy struct {
 
 	// The rest belongs to Run.
 	tables Tables
-	node   Node
-	synced bool
+	checks map[Service][]Check
+	// rechecked are services whose checks have changed since the last write.
+	rechecked map[Service][]Check
+	node      Node
+	synced    bool
 }
 
 const byService = "proxy.service"
@@ -70,7 +77,12 @@ func New(in Sources, w Writer, o Options) *Proxy {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Proxy{in: in, writer: w, o: o, dirty: map[Service]bool{}, wake: make(chan struct{}, 1)}
+	if o.Health == nil {
+		o.Health = NewHealth(0)
+	}
+	p := &Proxy{
+		in: in, writer: w, o: o, dirty: map[Service]bool{}, wake: make(chan struct{}, 1), checks: map[Service][]Check{}, rechecked: map[Service][]Check{},
+	}
 	if !in.EndpointSlices.Indexed(byService) {
 		in.EndpointSlices.AddIndex(byService, func(s *discoveryv1.EndpointSlice) []string { return []string{serviceOf(s).String()} })
 	}
@@ -120,6 +132,7 @@ func (p *Proxy) nodeChanged() {
 }
 
 func (p *Proxy) poke() {
+	p.o.Health.queue()
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -136,6 +149,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	}
 	check := time.NewTicker(p.o.CheckPeriod)
 	defer check.Stop()
+	p.o.Health.update() // it is healthy while it starts
 	p.poke()
 	for {
 		select {
@@ -177,6 +191,7 @@ func (p *Proxy) check(ctx context.Context) {
 		}
 		p.o.Logger.Warn("the tables of services are not as written: writing them again", "error", err)
 		p.synced = false
+		p.o.Health.queue()
 	}
 	p.write(ctx)
 }
@@ -209,6 +224,7 @@ func (p *Proxy) write(ctx context.Context) {
 		if !slices.EqualFunc(ports, p.tables.Services[n], equal) {
 			changed[n] = ports
 		}
+		p.recheck(n)
 	}
 	p.keep(changed)
 	if !p.synced {
@@ -216,6 +232,7 @@ func (p *Proxy) write(ctx context.Context) {
 		return
 	}
 	if len(changed) == 0 {
+		p.done()
 		return
 	}
 	if err := p.writer.Update(ctx, changed); err != nil {
@@ -238,7 +255,35 @@ func (p *Proxy) sync(ctx context.Context) {
 	p.written(nil)
 }
 
+// recheck decides on the checks of a service.
+func (p *Proxy) recheck(n Service) {
+	if p.o.Checks == nil {
+		return
+	}
+	var checks []Check
+	if service, ok := p.in.Services.Get(n.Namespace, n.Name); ok {
+		checks = ChecksOf(service, p.in.EndpointSlices.ByIndex(byService, n.String()), p.node)
+	}
+	if slices.Equal(checks, p.checks[n]) {
+		return
+	}
+	p.rechecked[n] = checks
+	if p.checks[n] = checks; checks == nil {
+		delete(p.checks, n)
+	}
+}
+
+// done is called when all is written: only then do load balancers hear of new endpoints.
+func (p *Proxy) done() {
+	p.o.Health.update()
+	if len(p.rechecked) > 0 {
+		p.o.Checks.Check(p.rechecked)
+		p.rechecked = map[Service][]Check{}
+	}
+}
+
 func (p *Proxy) written(changed map[Service][]Port) {
+	p.done()
 	if p.o.Written == nil {
 		return
 	}

@@ -4,8 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
 	"net/netip"
 	"path/filepath"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -15,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/component"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/proxy"
+	"github.com/keelson-dev/keelson/proxy/healthcheck"
 	"github.com/keelson-dev/keelson/proxy/nftables"
 )
 
@@ -47,23 +53,59 @@ func (s *settings) serviceProxy() cluster.Component {
 			for i := range s.nodes {
 				nodes = append(nodes, fmt.Sprintf("node-%d", i))
 			}
-			runs := proxy.New(proxy.Sources{
+			sources := proxy.Sources{
 				Services:       component.Informer[*corev1.Service](p.Informers, corev1.SchemeGroupVersion.WithResource("services")),
 				EndpointSlices: component.Informer[*discoveryv1.EndpointSlice](p.Informers, discoveryv1.SchemeGroupVersion.WithResource("endpointslices")),
 				Nodes:          component.Informer[*corev1.Node](p.Informers, corev1.SchemeGroupVersion.WithResource("nodes")),
-			}, writer, proxy.Options{
+			}
+			health := proxy.NewHealth(0)
+			checks := healthcheck.New(health, healthcheck.Options{Node: nodes[0], Recorder: p.Recorder, Logger: p.Logger})
+			runs := proxy.New(sources, writer, proxy.Options{
 				Settings: proxy.Settings{
 					// Other clusters on this machine have the same addresses for services.
 					Pods: []netip.Prefix{s.network}, PodsOnly: true, Services: []netip.Prefix{netip.MustParsePrefix(serviceRange)},
 				},
-				Nodes: nodes, Logger: p.Logger,
+				Nodes: nodes, Checks: checks, Health: health, Logger: p.Logger,
+			})
+			healthz := healthcheck.Handler(health, func() bool {
+				return slices.ContainsFunc(nodes, func(name string) bool {
+					node, _ := sources.Nodes.Get("", name)
+					return healthcheck.Eligible(node)
+				})
 			})
 			return lifecycle.Func(func(ctx context.Context) error {
 				defer func() { _ = writer.Close() }()
-				return runs.Run(ctx)
+				return lifecycle.Group(runs, checks, serveHealth(healthz, p.Logger)).Run(ctx)
 			}), nil
 		},
 	}
+}
+
+// serveHealth tells load balancers whether the proxy works, at the address where they ask. Of several clusters on a machine
+// the first has it.
+func serveHealth(h http.Handler, log *slog.Logger) lifecycle.Runnable {
+	return lifecycle.Func(func(ctx context.Context) error {
+		const address = ":10256"
+		for said := false; ; said = true {
+			l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+			if err == nil {
+				s := &http.Server{Handler: h, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 8 << 10}
+				stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+				defer stop()
+				if err = s.Serve(l); ctx.Err() != nil {
+					return nil
+				}
+			}
+			if !said {
+				log.Warn("the health of the proxy is not served", "address", address, "error", err)
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(5 * time.Second):
+			}
+		}
+	})
 }
 
 // removeServices removes what serviceProxy has left on this machine.

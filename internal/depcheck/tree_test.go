@@ -96,6 +96,7 @@ func siblings() map[string][]string {
 		"pki":                {},
 		"podspec":            {},
 		"proxy":              {"informer"},
+		"proxy/healthcheck":  {"events"}, // of ports that cannot be opened
 		"registry": {"authn", "authz", "informer", "podspec", "podspec/", "storage",
 			"authz/selector",                          // the review kinds read selectors as requests carry them
 			"authz/signer", "internal/signingrequest", // who may sign which requests for certificates

@@ -1,5 +1,5 @@
-// Package memory is a proxy.Writer that keeps the tables in memory and answers where packets go. It is for tests and for
-// simulated nodes.
+// Package memory has a proxy.Writer that keeps the tables in memory and answers where packets go, and a proxy.Checker that
+// keeps health checks. They are for tests and for simulated nodes.
 //
 // A Writer may be asked from many goroutines while another one writes.
 package memory
