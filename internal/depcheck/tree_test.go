@@ -28,11 +28,12 @@ func siblings() map[string][]string {
 		"admission": {"authn", "authz", "authz/signer", "internal/apireference", "internal/quota", "internal/signingrequest",
 			"podspec/features", "podspec/qos", // what pods need, and how they are ranked
 		},
-		"admission/internal/expressions": {"authn", "authz", "authz/selector"}, // expressions may ask who may do what
-		"admission/policy":               {"authn", "internal/jsonpatch"},
-		"admission/policy/cel":           {"authn", "authz", "authz/selector", "internal/jsonpatch"},
-		"admission/webhook":              {"authn", "internal/jsonpatch"},
-		"admission/webhook/cel":          {"authn", "authz", "authz/selector", "internal/jsonpatch"},
+		"admission/imagepolicywebhook/remote": {"authn", "internal/jsonpost"},
+		"admission/internal/expressions":      {"authn", "authz", "authz/selector"}, // expressions may ask who may do what
+		"admission/policy":                    {"authn", "internal/jsonpatch"},
+		"admission/policy/cel":                {"authn", "authz", "authz/selector", "internal/jsonpatch"},
+		"admission/webhook":                   {"authn", "internal/jsonpatch"},
+		"admission/webhook/cel":               {"authn", "authz", "authz/selector", "internal/jsonpatch"},
 		"apiserver": {"admission", "admission/status", "authn", "authz", "informer", "registry",
 			"authz/selector",                      // selectors in requests to authorizers: part of the contract
 			"registry/codec",                      // the encodings in which the registry stores and returns objects
@@ -137,7 +138,7 @@ func behind() map[string][]string {
 		"admission/defaultstorageclass":                  {"admission", "authn"},
 		"admission/defaulttolerationseconds":             {"admission", "authn"},
 		"admission/imagepolicywebhook":                   {"admission", "authn"},
-		"admission/imagepolicywebhook/remote":            {"admission", "admission/imagepolicywebhook", "authn"},
+		"admission/imagepolicywebhook/remote":            {"admission", "admission/imagepolicywebhook", "authn", "internal/jsonpost"},
 		"admission/limitranger":                          {"admission", "authn"},
 		"admission/namespacelifecycle":                   {"admission", "authn"},
 		"admission/noderestriction":                      {"admission", "authn", "authz", "internal/apireference", "internal/signingrequest"},

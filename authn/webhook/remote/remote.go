@@ -29,7 +29,7 @@ func New(config *rest.Config, version string) (*Reviewer, error) {
 	if version != "v1" && version != "v1beta1" {
 		return nil, fmt.Errorf("unsupported authentication webhook version %q, supported versions are %q, %q", version, "v1", "v1beta1")
 	}
-	client, err := jsonpost.New(config)
+	client, err := jsonpost.New(config, jsonpost.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/rest"
@@ -67,6 +68,9 @@ func TestNew(t *testing.T) {
 	}
 	if _, err := remote.New(&rest.Config{Host: "https://%"}, "v1"); err == nil || !strings.Contains(err.Error(), "invalid URL escape") {
 		t.Error(err)
+	}
+	if got := remote.Longest(time.Second); got != 5*time.Second+4062500*time.Microsecond {
+		t.Error(got)
 	}
 }
 

@@ -17,6 +17,7 @@ func TestConditions(t *testing.T) {
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Namespace: "ns", Verb: "list", Resource: "pods",
 			LabelSelector: &authorizationv1.LabelSelectorAttributes{Requirements: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "In", Values: []string{"web"}}}},
+			FieldSelector: &authorizationv1.FieldSelectorAttributes{Requirements: []metav1.FieldSelectorRequirement{{Key: "spec.nodeName", Operator: "In", Values: []string{"n"}}}},
 		},
 	}
 	path := &authorizationv1.SubjectAccessReviewSpec{User: "ann", NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/x", Verb: "get"}}
@@ -29,6 +30,9 @@ func TestConditions(t *testing.T) {
 		{pods, []string{`request.user == "ann"`, `request.uid == "u"`, `"g" in request.groups`, `request.extra["example.com/x"] == ["y"]`}, true, ""},
 		{pods, []string{`has(request.resourceAttributes)`, `request.resourceAttributes.namespace == "kube-system"`}, false, ""},
 		{pods, []string{`request.resourceAttributes.labelSelector.requirements[0].values == ["web"]`}, true, ""},
+		{pods, []string{`request.resourceAttributes.labelSelector.requirements[0].values == ["web"]`, `true`}, true, ""},
+		{pods, []string{`true`, `request.resourceAttributes.fieldSelector.requirements[0].values == ["n"]`}, true, ""},
+		{pods, []string{`request.resourceAttributes.fieldSelector.requirements[0].key == "spec.nodeName"`, `true`}, true, ""},
 		{path, []string{`has(request.resourceAttributes)`}, false, ""},
 		{path, []string{`request.nonResourceAttributes.path == "/x"`}, true, ""},
 		{path, []string{`request.resourceAttributes.verb == "get"`}, false, "expression 'request.resourceAttributes.verb == \"get\"' resulted in error: no such key: resourceAttributes"},

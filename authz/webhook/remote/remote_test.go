@@ -3,7 +3,6 @@ package remote_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -26,46 +25,57 @@ func serve(t testing.TB, h http.HandlerFunc) *rest.Config {
 
 // TestReview: both versions say the same; the old one calls groups group.
 func TestReview(t *testing.T) {
-	for version, groups := range map[string]string{"v1": "groups", "v1beta1": "group"} {
+	resource := authorizationv1.SubjectAccessReviewSpec{
+		User: "ann", UID: "u", Groups: []string{"g"}, Extra: map[string]authorizationv1.ExtraValue{"x": {"y"}},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: "ns", Verb: "list", Group: "apps", Version: "v1", Resource: "deployments", Subresource: "scale", Name: "web",
+			FieldSelector: &authorizationv1.FieldSelectorAttributes{RawSelector: "a=b"}, LabelSelector: &authorizationv1.LabelSelectorAttributes{RawSelector: "c=d"},
+		},
+	}
+	path := authorizationv1.SubjectAccessReviewSpec{User: "ann", NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/x", Verb: "get"}}
+	for _, tt := range []struct {
+		version string
+		spec    authorizationv1.SubjectAccessReviewSpec
+		want    string
+	}{
+		{"v1", resource, `{"resourceAttributes":{"namespace":"ns","verb":"list","group":"apps","version":"v1","resource":"deployments","subresource":"scale","name":"web","fieldSelector":{"rawSelector":"a=b"},"labelSelector":{"rawSelector":"c=d"}},"user":"ann","groups":["g"],"extra":{"x":["y"]},"uid":"u"}`},
+		{"v1beta1", resource, `{"resourceAttributes":{"namespace":"ns","verb":"list","group":"apps","version":"v1","resource":"deployments","subresource":"scale","name":"web","fieldSelector":{"rawSelector":"a=b"},"labelSelector":{"rawSelector":"c=d"}},"user":"ann","group":["g"],"extra":{"x":["y"]},"uid":"u"}`},
+		{"v1", path, `{"nonResourceAttributes":{"path":"/x","verb":"get"},"user":"ann"}`},
+		{"v1beta1", path, `{"nonResourceAttributes":{"path":"/x","verb":"get"},"user":"ann"}`},
+	} {
 		r, err := remote.New(serve(t, func(w http.ResponseWriter, r *http.Request) {
-			var got map[string]any
-			body, _ := io.ReadAll(r.Body)
-			if err := json.Unmarshal(body, &got); err != nil {
+			var got struct {
+				APIVersion, Kind string
+				Spec             json.RawMessage
+			}
+			if err := json.NewDecoder(r.Body).Decode(&got); err != nil {
 				t.Error(err)
 			}
-			spec, _ := got["spec"].(map[string]any)
-			if got["apiVersion"] != "authorization.k8s.io/"+version || got["kind"] != "SubjectAccessReview" || fmt.Sprint(spec[groups]) != "[g]" || spec["user"] != "ann" ||
-				fmt.Sprint(spec["extra"]) != "map[x:[y]]" || fmt.Sprint(spec["resourceAttributes"]) != "map[resource:pods verb:get]" ||
+			if got.APIVersion != "authorization.k8s.io/"+tt.version || got.Kind != "SubjectAccessReview" || string(got.Spec) != tt.want ||
 				r.Method != http.MethodPost || r.URL.String() != "/authorize?x=y" || r.Header.Get("Authorization") != "Bearer secret" {
-				t.Errorf("%s %s: %s", r.Method, r.URL, body)
+				t.Errorf("%s %s: %s %s %s", r.Method, r.URL, got.APIVersion, got.Kind, got.Spec)
 			}
-			fmt.Fprintf(w, `{"apiVersion":"authorization.k8s.io/%s","kind":"SubjectAccessReview","status":{"allowed":true,"reason":"fine"}}`, version)
-		}), version)
+			fmt.Fprintf(w, `{"apiVersion":"authorization.k8s.io/%s","kind":"SubjectAccessReview","status":{"allowed":true,"reason":"fine"}}`, tt.version)
+		}), tt.version)
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := r.Review(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: "ann", Groups: []string{"g"}, Extra: map[string]authorizationv1.ExtraValue{"x": {"y"}},
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods"},
-		}})
+		answer, err := r.Review(t.Context(), &authorizationv1.SubjectAccessReview{Spec: tt.spec})
 		if err != nil || !answer.Status.Allowed || answer.Status.Reason != "fine" {
-			t.Errorf("%s: %+v, %v", version, answer, err)
+			t.Errorf("%s: %+v, %v", tt.version, answer, err)
 		}
 	}
 }
 
-func TestPath(t *testing.T) {
-	r, err := remote.New(serve(t, func(w http.ResponseWriter, r *http.Request) {
-		http.Error(w, "no", http.StatusForbidden)
-	}), "v1beta1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = r.Review(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/x", Verb: "get"},
-	}})
-	if err == nil || err.Error() != `the webhook answers 403 Forbidden: "no\n"` {
-		t.Error(err)
+func TestRefused(t *testing.T) {
+	for _, version := range []string{"v1", "v1beta1"} {
+		r, err := remote.New(serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) }), version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = r.Review(t.Context(), &authorizationv1.SubjectAccessReview{}); err == nil || err.Error() != `the webhook answers 403 Forbidden: "no\n"` {
+			t.Error(err)
+		}
 	}
 }
 
