@@ -1,8 +1,11 @@
 package oidc_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -108,15 +111,78 @@ func TestClaims(t *testing.T) {
 func TestObservers(t *testing.T) {
 	i := newIssuer(keyRSA())
 	var verified, fetched []error
+	var answers []string
 	v := start(t, i, basic(), oidc.Options{
 		Verified: func(_ time.Duration, err error) { verified = append(verified, err) },
-		Fetched:  func(_ []byte, err error) { fetched = append(fetched, err) },
+		Fetched: func(answer []byte, err error) {
+			fetched, answers = append(fetched, err), append(answers, string(answer))
+		},
 	})
 	_, _ = v.Verify(t.Context(), keyRSA().sign(claims(nil)))
 	_, _ = v.Verify(t.Context(), keyRSA().sign(claims(map[string]any{"exp": 1})))
 	_, _ = v.Verify(t.Context(), keyRSA().sign(claims(map[string]any{"iss": "https://other"})))
 	if len(verified) != 2 || verified[0] != nil || !errors.Is(verified[1], oidc.ErrExpired) || len(fetched) != 1 || fetched[0] != nil {
 		t.Errorf("%v, %v", verified, fetched)
+	}
+	i.answer("/keys", "x")
+	_, _ = v.Verify(t.Context(), keyNext().sign(claims(nil)))
+	if len(answers) != 2 || !strings.Contains(answers[0], `"kid":"rsa"`) || answers[1] != "x" || fetched[1] == nil {
+		t.Errorf("%v, %q", fetched, answers)
+	}
+	if v.Issuer() != issuerURL {
+		t.Error(v.Issuer())
+	}
+}
+
+// TestIssuerWithoutScheme: one issuer is known to leave out the scheme of its URL.
+func TestIssuerWithoutScheme(t *testing.T) {
+	i := newIssuer(keyRSA())
+	i.url = ""
+	c := basic()
+	c.Issuer.URL = "https://accounts.google.com"
+	v := start(t, i, c, oidc.Options{})
+	for from, good := range map[string]bool{"accounts.google.com": true, "https://accounts.google.com": true, "mail.google.com": false} {
+		if _, err := v.Verify(t.Context(), keyRSA().sign(claims(map[string]any{"iss": from}))); (err == nil) != good {
+			t.Errorf("%s: %v", from, err)
+		}
+	}
+}
+
+// TestManyIssuers: claims are accepted from 64 other issuers, and no more.
+func TestManyIssuers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIssuer(keyRSA())
+		i.url = ""
+		c := basic()
+		c.ClaimMappings.Groups = oidc.PrefixedClaimOrExpression{Claim: "groups", Prefix: new("")}
+		v := start(t, i, c, oidc.Options{})
+		verify := func(n int) error {
+			path := fmt.Sprint("/", n)
+			i.answer(path, keyRSA().sign(claims(map[string]any{"iss": fmt.Sprintf("https://other-%d", n), "groups": "g"})))
+			_, err := v.Verify(t.Context(), keyRSA().sign(claims(elsewhere(path))))
+			return err
+		}
+		for range 2 {
+			for n := range 66 {
+				if err := verify(n); err == nil && n >= 64 {
+					t.Errorf("claims of issuer %d are accepted", n)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		for n := range 66 {
+			if err := verify(n); (err == nil) != (n < 64) {
+				t.Errorf("issuer %d: %v", n, err)
+			}
+		}
+	})
+}
+
+// elsewhere are the claims of a token whose groups are at a path of the issuer.
+func elsewhere(path string) map[string]any {
+	return map[string]any{
+		"_claim_names":   map[string]string{"groups": "src"},
+		"_claim_sources": map[string]any{"src": map[string]string{"endpoint": issuerURL + path, "access_token": "t"}},
 	}
 }
 
@@ -126,33 +192,42 @@ func TestDistributed(t *testing.T) {
 		i := newIssuer(keyRSA())
 		c := basic()
 		c.ClaimMappings.Groups = oidc.PrefixedClaimOrExpression{Claim: "groups", Prefix: new("g:")}
-		v := start(t, i, c, oidc.Options{})
+		var log bytes.Buffer
+		v := start(t, i, c, oidc.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		i.answer("/groups", keyRSA().sign(claims(map[string]any{"groups": []string{"a"}})))
 		i.answer("/none", keyRSA().sign(claims(nil)))
 		i.answer("/forged", keyNext().sign(claims(map[string]any{"groups": []string{"root"}})))
 		i.answer("/elsewhere", keyRSA().sign(claims(map[string]any{"iss": "https://other", "groups": []string{"b"}})))
-		source := func(path string) map[string]any {
-			return map[string]any{
-				"_claim_names":   map[string]string{"groups": "src"},
-				"_claim_sources": map[string]any{"src": map[string]string{"endpoint": issuerURL + path, "access_token": "t"}},
-			}
-		}
+		i.answer("/JSON", ` {"iss":"a.b.c"}`)
+		i.answer("/short", "a.b")
+		i.answer("/undecodable", "a.!.c")
+		i.answer("/wrong", "a.MQ.c")
+		i.answer("/expired", keyRSA().sign(claims(map[string]any{"exp": 1, "groups": "g"})))
+		both := elsewhere("/groups")
+		both["groups"] = "c"
+		untrusted := "oidc: could not expand distributed claims: getting untrusted issuer from endpoint https://issuer.example.com"
 		for name, tt := range map[string]struct {
 			claims map[string]any
 			groups []string
 			fails  string
 		}{
-			"elsewhere":      {source("/groups"), []string{"g:a"}, ""},
-			"both":           {map[string]any{"groups": "c", "_claim_names": map[string]string{"groups": "src"}, "_claim_sources": map[string]any{"src": map[string]string{}}}, []string{"g:c"}, ""},
+			"elsewhere":      {elsewhere("/groups"), []string{"g:a"}, ""},
+			"both":           {both, []string{"g:c"}, ""},
 			"aggregated":     {map[string]any{"_claim_names": map[string]string{"groups": "src"}, "_claim_sources": map[string]any{"src": map[string]string{"JWT": "x"}}}, nil, ""},
 			"another claim":  {map[string]any{"_claim_names": map[string]string{"x": "src"}, "_claim_sources": map[string]any{"src": map[string]string{"endpoint": "https://x"}}}, nil, ""},
 			"no sources":     {map[string]any{"_claim_names": map[string]string{"groups": "src"}}, nil, "oidc: verify token: oidc: source does not exist"},
 			"no source":      {map[string]any{"_claim_names": map[string]string{"groups": ""}}, nil, "oidc: verify token: oidc: failed to obtain source from claim name"},
 			"bad names":      {map[string]any{"_claim_names": 1}, nil, "oidc: verify token: oidc: failed to unmarshal claims: json: cannot unmarshal number into Go struct field idToken._claim_names of type map[string]string"},
-			"not found":      {source("/nowhere"), nil, `oidc: could not expand distributed claims: while getting distributed claim "groups": error while getting distributed claim JWT: 404 Not Found`},
-			"no groups":      {source("/none"), nil, `oidc: could not expand distributed claims: jwt returned by distributed claim endpoint "https://issuer.example.com/none" did not contain claim: groups`},
-			"forged":         {source("/forged"), nil, "oidc: could not expand distributed claims: verify distributed claim token: failed to verify signature: failed to verify id token signature"},
-			"another issuer": {source("/elsewhere"), nil, `oidc: could not expand distributed claims: verifying untrusted issuer https://other failed: verifier not initialized for issuer: "https://other"`},
+			"not found":      {elsewhere("/nowhere"), nil, `oidc: could not expand distributed claims: while getting distributed claim "groups": error while getting distributed claim JWT: 404 Not Found`},
+			"no groups":      {elsewhere("/none"), nil, `oidc: could not expand distributed claims: jwt returned by distributed claim endpoint "https://issuer.example.com/none" did not contain claim: groups`},
+			"forged":         {elsewhere("/forged"), nil, "oidc: could not expand distributed claims: verify distributed claim token: failed to verify signature: failed to verify id token signature"},
+			"JSON":           {elsewhere("/JSON"), nil, untrusted + `/JSON failed for claim "groups": token is not compact JWT`},
+			"short":          {elsewhere("/short"), nil, untrusted + `/short failed for claim "groups": malformed token`},
+			"undecodable":    {elsewhere("/undecodable"), nil, untrusted + `/undecodable failed for claim "groups": error decoding token: illegal base64 data`},
+			"wrong":          {elsewhere("/wrong"), nil, untrusted + `/wrong failed for claim "groups": while unmarshaling token: json: cannot unmarshal number`},
+			"expired":        {elsewhere("/expired"), nil, "oidc: could not expand distributed claims: verify distributed claim token: oidc: token is expired"},
+			"unreachable":    {map[string]any{"_claim_names": map[string]string{"groups": "src"}, "_claim_sources": map[string]any{"src": map[string]string{"endpoint": "https://%"}}}, nil, `oidc: could not expand distributed claims: while getting distributed claim "groups": parse "https://%"`},
+			"another issuer": {elsewhere("/elsewhere"), nil, `oidc: could not expand distributed claims: verifying untrusted issuer https://other failed: verifier not initialized for issuer: "https://other"`},
 		} {
 			id, err := v.Verify(t.Context(), keyRSA().sign(claims(tt.claims)))
 			switch {
@@ -162,13 +237,20 @@ func TestDistributed(t *testing.T) {
 				t.Errorf("%s: %+v, %v", name, id, err)
 			}
 		}
+		if i.bearer["/groups"] != "Bearer t" || i.bearer["/keys"] != "" {
+			t.Errorf("asked with %q", i.bearer)
+		}
+		synctest.Wait()
+		if text := log.String(); !strings.Contains(text, "async token verifier") || !strings.Contains(text, "issuer=https://other") || !strings.Contains(text, "issuer did not match") {
+			t.Error(text)
+		}
 		// Another issuer is asked for its keys and then known.
 		i.mu.Lock()
 		i.url = "https://other"
 		i.mu.Unlock()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if id, err := v.Verify(t.Context(), keyRSA().sign(claims(source("/elsewhere")))); err != nil || !reflect.DeepEqual(id.Groups, []string{"g:b"}) {
+		if id, err := v.Verify(t.Context(), keyRSA().sign(claims(elsewhere("/elsewhere")))); err != nil || !reflect.DeepEqual(id.Groups, []string{"g:b"}) {
 			t.Errorf("another issuer: %+v, %v", id, err)
 		}
 	})

@@ -131,6 +131,16 @@ func TestRotation(t *testing.T) {
 		if err := verify(keyNext()); err == nil || !strings.Contains(err.Error(), "oidc: failed to decode keys: got Content-Type = application/json, but could not unmarshal as JSON") {
 			t.Errorf("bad keys: %v", err)
 		}
+		for kind, want := range map[string]string{"text/html": `got "text/html"`, "application/json; charset=utf-8": "got Content-Type = application/json, but", "application/": `got "application/"`} {
+			i.answer("/keys", "<"+strings.Repeat("é", 1000))
+			i.mu.Lock()
+			i.kind = kind
+			i.mu.Unlock()
+			time.Sleep(time.Second)
+			if err := verify(keyNext()); err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), " <"+strings.Repeat("é", 511)+"...") {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
 	})
 }
 

@@ -106,7 +106,6 @@ func (v *validation) audiences(i *Issuer, at *field.Path) {
 	list := at.Child("audiences")
 	if len(i.Audiences) == 0 {
 		v.add(field.Required(list, fmt.Sprintf("at least one %s is required", list)))
-		return
 	}
 	for n, audience := range i.Audiences {
 		if audience == "" {

@@ -65,10 +65,12 @@ type issuer struct {
 	down    bool
 	answers map[string]string // to other paths, and instead of its own
 	fetched int               // how often its keys were fetched
+	kind    string            // of the content of its answers
+	bearer  map[string]string // by path: the header Authorization of the last request
 }
 
 func newIssuer(keys ...key) *issuer {
-	i := &issuer{url: issuerURL, answers: map[string]string{}}
+	i := &issuer{url: issuerURL, answers: map[string]string{}, kind: "application/json", bearer: map[string]string{}}
 	i.rotate(keys...)
 	return i
 }
@@ -104,10 +106,11 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	text, other := i.answers[r.URL.Path]
+	i.bearer[r.URL.Path] = r.Header.Get("Authorization")
 	if r.URL.Path == "/keys" {
 		i.fetched++
 	}
-	switch w.Header().Set("Content-Type", "application/json"); {
+	switch w.Header().Set("Content-Type", i.kind); {
 	case i.down:
 		http.Error(w, "down", http.StatusServiceUnavailable)
 	case other:

@@ -6,17 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/oidc"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/authenticationconfig"
+	"github.com/keelson-dev/keelson/cluster/internal/reload"
 )
 
 // TestRefused: what is wrong is told with file, line and field.
@@ -26,18 +31,19 @@ func TestRefused(t *testing.T) {
 		line int
 		want string
 	}{
-		"empty":         {"", 0, `apiVersion "" and kind "": want apiVersion apiserver.config.k8s.io/v1 and kind AuthenticationConfiguration`},
-		"another kind":  {"apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n", 1, "want apiVersion apiserver.config.k8s.io/v1"},
-		"no YAML":       {"a: [", 0, "yaml"},
-		"unknown field": {head + "jwt:\n" + jwt("a.example.com") + "  usernames: {}\n", 6, `unknown field "jwt[0].usernames"`},
-		"twice":         {head + "jwt: []\njwt: []\n", 0, `line 4: key "jwt" already set in map`},
-		"no HTTPS":      {head + "jwt:\n- issuer: {url: 'http://a', audiences: [api]}\n  claimMappings: {username: {claim: sub, prefix: ''}}\n", 4, `jwt[0].issuer.url: Invalid value: "http://a": URL scheme must be https`},
-		"expression":    {head + "jwt:\n" + jwt("a.example.com") + "  userValidationRules:\n  - expression: user.\n", 7, `jwt[0].userValidationRules[0].expression: Invalid value: "user.": compilation failed: ERROR: <input>:1:6: Syntax error`},
-		"two":           {head + "jwt:\n" + jwt("a.example.com") + jwt("a.example.com"), 6, `jwt[1].issuer.url: Duplicate value: "https://a.example.com"`},
-		"disallowed":    {head + "jwt:\n" + jwt("accounts"), 4, `URL must not overlap with disallowed issuers: [https://accounts]`},
-		"many":          {head + "jwt:\n" + strings.Repeat(jwt("a.example.com"), 65), 3, "jwt: Too many: 65: must have at most 64 items"},
-		"anonymous":     {head + "anonymous:\n  enabled: false\n  conditions: [{path: /x}]\n", 5, "anonymous.conditions: Invalid value: "},
-		"egress":        {head + "jwt:\n- issuer: {url: 'https://a', audiences: [api], egressSelectorType: cluster}\n  claimMappings: {username: {claim: sub, prefix: ''}}\n", 4, "jwt[0].issuer.egressSelectorType: Invalid value"},
+		"empty":          {"", 0, `apiVersion "" and kind "": want apiVersion apiserver.config.k8s.io/v1 and kind AuthenticationConfiguration`},
+		"another kind":   {"apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n", 1, "want apiVersion apiserver.config.k8s.io/v1"},
+		"no YAML":        {"a: [", 0, "yaml"},
+		"unknown field":  {head + "jwt:\n" + jwt("a.example.com") + "  usernames: {}\n", 6, `unknown field "jwt[0].usernames"`},
+		"twice":          {head + "jwt: []\njwt: []\n", 0, `line 4: key "jwt" already set in map`},
+		"no HTTPS":       {head + "jwt:\n- issuer: {url: 'http://a', audiences: [api]}\n  claimMappings: {username: {claim: sub, prefix: ''}}\n", 4, `jwt[0].issuer.url: Invalid value: "http://a": URL scheme must be https`},
+		"expression":     {head + "jwt:\n" + jwt("a.example.com") + "  userValidationRules:\n  - expression: user.\n", 7, `jwt[0].userValidationRules[0].expression: Invalid value: "user.": compilation failed: ERROR: <input>:1:6: Syntax error`},
+		"two":            {head + "jwt:\n" + jwt("a.example.com") + jwt("a.example.com"), 6, `jwt[1].issuer.url: Duplicate value: "https://a.example.com"`},
+		"two, discovery": {head + "jwt:\n" + discovered("a", "c") + discovered("b", "c"), 6, `jwt[1].issuer.discoveryURL: Duplicate value: "https://c"`},
+		"disallowed":     {head + "jwt:\n" + jwt("accounts"), 4, `URL must not overlap with disallowed issuers: [https://accounts]`},
+		"many":           {head + "jwt:\n" + strings.Repeat(jwt("a.example.com"), 65), 3, "jwt: Too many: 65: must have at most 64 items"},
+		"anonymous":      {head + "anonymous:\n  enabled: false\n  conditions: [{path: /x}]\n", 5, "anonymous.conditions: Invalid value: "},
+		"egress":         {head + "jwt:\n- issuer: {url: 'https://a', audiences: [api], egressSelectorType: cluster}\n  claimMappings: {username: {claim: sub, prefix: ''}}\n", 4, "jwt[0].issuer.egressSelectorType: Invalid value"},
 	} {
 		path := write(t, tt.text)
 		_, err := authenticationconfig.Open(path, authenticationconfig.Options{DisallowedIssuers: []string{"https://accounts"}})
@@ -46,9 +52,31 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for name, text := range map[string]string{
+		"as many as may be": head + "jwt:\n" + many(64), "none": head, "anonymous": head + "anonymous: {enabled: true, conditions: [{path: /x}]}\n", "not anonymous": head + "anonymous: {enabled: false}\n",
+		"discovery": head + "jwt:\n" + discovered("a", "b") + discovered("b", "a"),
+	} {
+		if a, err := authenticationconfig.Open(write(t, text), authenticationconfig.Options{}); err != nil || a == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	if _, err := authenticationconfig.Open("/nowhere", authenticationconfig.Options{}); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Error(err)
 	}
+}
+
+// many are entries for so many issuers.
+func many(n int) string {
+	var text strings.Builder
+	for i := range n {
+		text.WriteString(jwt(fmt.Sprint("issuer-", i)))
+	}
+	return text.String()
+}
+
+// discovered is an entry for an issuer whose configuration is at another host.
+func discovered(host, at string) string {
+	return strings.Replace(jwt(host), ", audiences", ", discoveryURL: 'https://"+at+"', audiences", 1)
 }
 
 // run runs what authenticates until the test ends.
@@ -77,6 +105,8 @@ func TestReload(t *testing.T) {
 		if err := a.Check(t.Context()); err == nil {
 			t.Error("it is ready before it runs")
 		}
+		figures := prometheus.NewRegistry()
+		figures.MustRegister(a.Collectors()...)
 		run(t, a)
 		verify := func(host string, good bool) {
 			t.Helper()
@@ -125,8 +155,74 @@ func TestReload(t *testing.T) {
 		verify("a.example.com", false)
 		verify("b.example.com", true)
 		verify("c.example.com", true)
-		time.Sleep(2 * time.Minute) // the old ones end
+		known := func(want ...string) {
+			t.Helper()
+			for _, metric := range []string{"jwks_fetch_last_key_set_info", "jwks_fetch_last_timestamp_seconds"} {
+				if got := issuersOf(t, figures, "apiserver_authentication_jwt_authenticator_"+metric); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+					t.Errorf("%s of %q, want %q", metric, got, want)
+				}
+			}
+		}
+		known("a.example.com", "b.example.com", "c.example.com")
+		time.Sleep(40 * time.Second)
+		known("a.example.com", "b.example.com", "c.example.com")
+		time.Sleep(20 * time.Second) // the old ones end
+		synctest.Wait()
+		known("b.example.com", "c.example.com")
 		verify("b.example.com", true)
+	})
+}
+
+// issuersOf returns the hosts of the issuers that a metric is about, sorted.
+func issuersOf(t *testing.T, from prometheus.Gatherer, metric string) []string {
+	t.Helper()
+	hosts := map[string]string{}
+	for _, host := range []string{"a.example.com", "b.example.com", "c.example.com"} {
+		hosts[reload.Hash("https://"+host)] = host
+	}
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if f.GetName() == metric && l.GetName() == "jwt_issuer_hash" {
+					all[hosts[l.GetValue()]] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// TestStages: whose a token is stays known for ten seconds, and the file decides about requests without one.
+func TestStages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := newIssuers(t)
+		path := write(t, head+"jwt:\n"+jwt("a.example.com")+"anonymous: {enabled: false}\n")
+		a, err := authenticationconfig.Open(path, authenticationconfig.Options{Client: world.client()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, a)
+		synctest.Wait()
+		stages := a.Stages()
+		if len(stages) != 2 || stages[0].Name != "jwt" || stages[1].Name != cluster.Anonymous || a.Anonymous() == nil {
+			t.Fatalf("%+v", stages)
+		}
+		if id, err := authenticatorOf(t, stages[1]).Authenticate(bearer("")); !errors.Is(err, authn.ErrNoCredentials) {
+			t.Errorf("%+v, %v", id, err)
+		}
+		jwts := authenticatorOf(t, stages[0])
+		text := world.sign(t, map[string]any{"iss": "https://a.example.com", "aud": "api", "sub": "ann", "exp": time.Now().Add(5 * time.Second).Unix()})
+		for _, want := range []bool{true, true, false} { // at first, after six and after twelve seconds
+			if id, err := jwts.Authenticate(bearer(text)); (err == nil) != want {
+				t.Errorf("%+v, %v", id, err)
+			}
+			time.Sleep(6 * time.Second)
+		}
 	})
 }
 

@@ -69,12 +69,20 @@ func (i *issuers) client() *http.Client { return &http.Client{Transport: i} }
 // token returns one of an issuer.
 func (i *issuers) token(t testing.TB, host, who string) string {
 	t.Helper()
+	return i.sign(t, map[string]any{"iss": "https://" + host, "aud": "api", "sub": who, "exp": time.Now().Add(time.Hour).Unix()})
+}
+
+func (i *issuers) sign(t testing.TB, claims map[string]any) string {
+	t.Helper()
+	body, err := json.Marshal(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "k"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims := fmt.Sprintf(`{"iss":"https://%s","aud":"api","sub":%q,"exp":%d}`, host, who, time.Now().Add(time.Hour).Unix())
-	signed, err := signer.Sign([]byte(claims))
+	signed, err := signer.Sign(body)
 	if err != nil {
 		t.Fatal(err)
 	}

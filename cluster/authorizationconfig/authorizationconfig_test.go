@@ -206,6 +206,8 @@ func (l *told) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
+func (l *told) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
 // await waits until a text was logged, and forgets all.
 func (l *told) await(t *testing.T, text string) {
 	t.Helper()
@@ -230,7 +232,7 @@ func TestReload(t *testing.T) {
 	kubeconfig := serve(t, p)
 	path := write(t, "authorization.yaml", head+chainEnd)
 	var log told
-	a, err := authorizationconfig.Open(path, authorizationconfig.Options{Interval: 5 * time.Millisecond, Server: "me", Log: slog.New(slog.NewTextHandler(&log, nil))})
+	a, err := authorizationconfig.Open(path, authorizationconfig.Options{Interval: 5 * time.Millisecond, Server: "me", Log: log.logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,6 +298,9 @@ func TestFlags(t *testing.T) {
 		`authorization-mode ["RBAC" "RBAC"] has mode specified more than once`:     func(f *authorizationconfig.Flags) string { f.Modes = []string{"RBAC", "RBAC"}; return "" },
 		`--authorization-config can not be specified when --authorization-mode or`: func(f *authorizationconfig.Flags) string { f.Modes = []string{"RBAC"}; return file },
 		`--authorization-config can not be specified when --authorization-mode`:    func(f *authorizationconfig.Flags) string { f.AuthorizedTTL = 0; return file },
+		`--authorization-config can not be specified when --authorization`:         func(f *authorizationconfig.Flags) string { f.UnauthorizedTTL = 0; return file },
+		`--authorization-config can not be specified when --author`:                func(f *authorizationconfig.Flags) string { f.WebhookVersion = "v1"; return file },
+		`--authorization-config can not be specified when --auth`:                  func(f *authorizationconfig.Flags) string { f.WebhookConfigFile = kubeconfig; return file },
 		`unsupported authorization webhook version "v2"`: func(f *authorizationconfig.Flags) string {
 			f.Modes, f.WebhookConfigFile, f.WebhookVersion = []string{"Webhook"}, kubeconfig, "v2"
 			return ""

@@ -75,8 +75,11 @@ func TestRun(t *testing.T) {
 				defer mu.Unlock()
 				offered = append(offered, string(data))
 				switch {
-				case string(data) == "wrong":
+				case strings.HasPrefix(string(data), "wrong"):
 					return errors.New("it is wrong")
+				case string(data) == "end":
+					cancel()
+					return errors.New("it has ended")
 				case string(data) == "later" && later:
 					return fmt.Errorf("%w: not yet", reload.ErrLater)
 				}
@@ -134,17 +137,53 @@ func TestRun(t *testing.T) {
 		write(t, path, "later")
 		pass()
 		figures(2, 3, "later")
-		cancel()
+		if err := os.Remove(path); err != nil { // the same error again, after a while without
+			t.Fatal(err)
+		}
+		pass()
+		figures(2, 4, "later")
+		write(t, path, "wrong")
+		pass("wrong")
+		figures(2, 5, "later")
+		write(t, path, "wrong, too") // another file with the same error
+		pass("wrong, too")
+		figures(2, 6, "later")
+		write(t, path, "later")
+		pass("later")
+		figures(3, 6, "later")
+		write(t, path, "end")
+		pass("end")
+		figures(3, 6, "later")
 		<-ended
 		for _, want := range []string{"it is wrong", "not yet", "no such file", "reloaded authentication config"} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log does not tell %q:\n%s", want, log.String())
 			}
 		}
-		if n := strings.Count(log.String(), "level=ERROR"); n != 3 {
+		if n := strings.Count(log.String(), "level=ERROR"); n != 6 {
 			t.Errorf("%d errors are told:\n%s", n, log.String())
 		}
 	})
+}
+
+// TestDefaults: a file is read once a second, and nobody needs to be told.
+func TestDefaults(t *testing.T) {
+	for interval, want := range map[time.Duration]time.Duration{0: time.Second, 5 * time.Second: 5 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "file")
+			write(t, path, "two")
+			f := reload.New([]byte("one"), reload.Options{Path: path, What: "x", Interval: interval})
+			ctx, cancel := context.WithCancel(t.Context())
+			began := time.Now()
+			f.Run(ctx, func(context.Context, []byte) error {
+				cancel()
+				return nil
+			})
+			if took := time.Since(began); took != want {
+				t.Errorf("every %v: read after %v", interval, took)
+			}
+		})
+	}
 }
 
 func TestRead(t *testing.T) {
@@ -155,6 +194,12 @@ func TestRead(t *testing.T) {
 	}
 	if _, err := reload.Read(path); err == nil || !strings.Contains(err.Error(), "is larger than") {
 		t.Error(err)
+	}
+	if err := os.Truncate(path, reload.MaxSize); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := reload.Read(path); len(data) != reload.MaxSize || err != nil {
+		t.Errorf("%d bytes, %v", len(data), err)
 	}
 }
 
