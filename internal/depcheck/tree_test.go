@@ -94,6 +94,7 @@ func siblings() map[string][]string {
 		"node/nodetools":     {},
 		"node/ociimage":      {},
 		"node/remote":        {"authn/token", "authn/webhook", "authz/webhook", "client", "client/rest", "events/publish", "informer", "informer/wire", "kubelet/objects", "lifecycle"},
+		"networkpolicy":      {"informer"},
 		"pki":                {},
 		"podspec":            {},
 		"proxy":              {"informer"},
@@ -396,6 +397,7 @@ func limits() map[string]int {
 		"node/ociimage":                       0,
 		"node/remote":                         120,
 		"pki":                                 0,
+		"networkpolicy":                       85,
 		"proxy":                               85,
 		"podspec":                             100,
 		"podspec/critical":                    70, // API types
@@ -493,7 +495,7 @@ func leaves() map[string][]string {
 		"github.com/miekg/dns":                       {"dns/server"},
 		"sigs.k8s.io/controller-runtime":             {"controllers/reconciler", "envtest", "examples/controller", "informer/controllerruntime"},
 		"github.com/google/go-cmp":                   {"admission/admissiontest"},
-		"testing":                                    {"admission/admissiontest", "internal/", "node/containerd/containerdtest", "node/internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "client/clienttest", "controllers/controllerstest", "informer/informertest", "registry/registrytest", "proxy/proxytest"},
+		"testing":                                    {"admission/admissiontest", "internal/", "node/containerd/containerdtest", "node/internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "client/clienttest", "controllers/controllerstest", "informer/informertest", "registry/registrytest", "proxy/proxytest", "networkpolicy/policytest"},
 	}
 }
 
