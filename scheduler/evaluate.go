@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,10 +22,8 @@ type evaluation struct {
 	pod      *corev1.Pod
 	snapshot *Snapshot
 
-	// By node of the snapshot:
-	refusedBy []int16 // number of the predicate, passed or left
-	refusals  []*Refusal
-	looked    span // what was checked
+	refused
+	consulting
 
 	// whole is the predicate that refuses the pod on all nodes, with wholeRefusal.
 	whole        int
@@ -37,6 +36,13 @@ type evaluation struct {
 	scores   scoring
 	chosen   int // index into feasible, -1 if there is none
 	err      error
+}
+
+// refused are refusals by node of the snapshot.
+type refused struct {
+	refusedBy []int16 // number of the predicate, passed or left
+	refusals  []*Refusal
+	looked    span // what was checked
 }
 
 // span are n nodes of a snapshot from a place on.
@@ -87,7 +93,7 @@ func (e *evaluation) run(p *roles, class *class, pod *corev1.Pod, s *Snapshot) {
 	if e.wholeRefusal == nil && !e.nominee(checks) {
 		e.filter(class, checks)
 		if e.err == nil {
-			e.err = e.winnow()
+			e.err = e.consult(true)
 		}
 	}
 	if e.err != nil {
@@ -265,39 +271,15 @@ func (e *evaluation) nominee(checks []check) bool {
 	e.looked = span{i, 1}
 	e.refusedBy[i], e.refusals[i] = passed, nil
 	e.feasible, e.nodes = append(e.feasible, int32(i)), append(e.nodes, node)
-	if e.winnow() == nil && len(e.feasible) > 0 {
+	switch err := e.consult(false); {
+	case errors.Is(err, errUnanswered):
+		e.err = err
+		return true
+	case err == nil && len(e.feasible) > 0:
 		return true
 	}
 	e.looked, e.feasible, e.nodes = span{}, e.feasible[:0], e.nodes[:0]
 	return false
-}
-
-// winnow asks the winnowers about the feasible nodes.
-func (e *evaluation) winnow() error {
-	for k, w := range e.plugins.winnowers {
-		if len(e.nodes) == 0 {
-			break
-		}
-		refusals, err := w.Winnow(e.pod, e.nodes)
-		if err == nil && len(refusals) != len(e.nodes) {
-			err = fmt.Errorf("plugin %q decided about %d nodes of %d", w.Name(), len(refusals), len(e.nodes))
-		}
-		if err != nil {
-			return err
-		}
-		left := 0
-		for j, r := range refusals {
-			at := e.feasible[j]
-			if r != nil {
-				e.refusedBy[at], e.refusals[at] = int16(len(e.plugins.predicates)+k), r
-				continue
-			}
-			e.feasible[left], e.nodes[left] = at, e.nodes[j]
-			left++
-		}
-		e.feasible, e.nodes = e.feasible[:left], e.nodes[:left]
-	}
-	return nil
 }
 
 // ask calls the checks for a node until one refuses it.
@@ -434,6 +416,9 @@ func (e *evaluation) rawScores(class *class, i int) ([]int64, error) {
 	priority := e.plugins.priorities[i].Priority
 	if class != nil && class.localPriorities[i] {
 		return class.scores(e, i)
+	}
+	if rater, ok := priority.(Rater); ok {
+		return e.rated(rater), nil
 	}
 	call, all, err := prepareScores(priority, e)
 	if call == nil && all == nil {

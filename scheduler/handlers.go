@@ -25,7 +25,7 @@ func finished(pod *corev1.Pod) bool {
 }
 
 // of returns the profile of a pod, nil if that is another scheduler's.
-func (s *Scheduler) of(pod *corev1.Pod) *running { return s.profiles[pod.Spec.SchedulerName] }
+func (s *Scheduler) of(pod *corev1.Pod) *running { return s.profiles.of[pod.Spec.SchedulerName] }
 
 func nameOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
@@ -85,6 +85,7 @@ func (s *Scheduler) podBound(pod *corev1.Pod, now time.Time) {
 func (s *Scheduler) unqueue(pod *corev1.Pod) {
 	delete(s.pending, nameOf(pod))
 	s.queue.Delete(pod)
+	s.asks.drop(pod.UID)
 }
 
 func (s *Scheduler) podChanged(old, pod *corev1.Pod, now time.Time) {
@@ -108,6 +109,10 @@ func (s *Scheduler) podChanged(old, pod *corev1.Pod, now time.Time) {
 			if b := s.bindings[pod.UID]; b != nil && !onlyVerdict(old, pod) {
 				s.noteEvent(b, Event{Kind: PodUpdated, Change: PodChange(old, pod), OldPod: old, Pod: pod})
 			}
+			return
+		}
+		if s.asks.of[pod.UID] != nil { // it will be looked at again in any case
+			s.renominated(old, pod, now)
 			return
 		}
 		e := Event{Kind: PodUpdated, Change: PodChange(old, pod), OldPod: old, Pod: pod}

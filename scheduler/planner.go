@@ -82,7 +82,13 @@ func (p *Planner) Place(pod *corev1.Pod, s *Snapshot) (node string, err error) {
 
 // evaluate returns an evaluation that is valid until the next call.
 func (p *Planner) evaluate(pod *corev1.Pod, s *Snapshot) *evaluation {
+	return p.consult(pod, s, consulting{})
+}
+
+// consult is evaluate with another way to consult Winnowers and Raters.
+func (p *Planner) consult(pod *corev1.Pod, s *Snapshot, way consulting) *evaluation {
 	c := p.class(pod)
+	p.e.consulting = way
 	p.e.run(p.plugins, c, pod, s)
 	// Pods for certain nodes, such as those of a DaemonSet, are rarely alike.
 	if c != nil && c.used == 0 && p.e.only.names == nil {

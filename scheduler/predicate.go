@@ -63,18 +63,6 @@ func (p preparingOnly) Prepare(pod *corev1.Pod, s *Snapshot) (Prepared, error) {
 	return prepared, err
 }
 
-// Winnower decides about all nodes that pass the Predicates in one call, as a program elsewhere does that answers slowly
-// ("extender" upstream). Winnowers are called one after the other in the profile's order, each with what the one before
-// has left, but not to find out whether preemption would help.
-//
-// Implementations must be safe for concurrent use and change neither the pod nor the nodes.
-type Winnower interface {
-	Plugin
-	// Winnow returns for each of the nodes, of which there is at least one, nil if it can take the pod, or else why not.
-	// An error fails the attempt; it is retried with back-off.
-	Winnow(pod *corev1.Pod, nodes []*NodeInfo) ([]*Refusal, error)
-}
-
 // ByNode returns the result of a Preparer whose check depends on the node alone, and on no other nodes of the
 // snapshot.
 func ByNode(check func(node *NodeInfo) *Refusal) Prepared {

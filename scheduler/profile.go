@@ -77,6 +77,7 @@ type roles struct {
 	predicates []Predicate
 	winnowers  []Winnower
 	priorities []weighted
+	raters     []Rater // of the priorities
 }
 
 type weighted struct {
@@ -104,6 +105,9 @@ func (p *Profile) roles() *roles {
 		}
 		if priority, ok := e.Plugin.(Priority); ok && e.Weight > 0 {
 			r.priorities = append(r.priorities, weighted{priority, e.Weight})
+			if rater, ok := e.Plugin.(Rater); ok {
+				r.raters = append(r.raters, rater)
+			}
 		}
 	}
 	return r
@@ -147,6 +151,24 @@ func run(p Profile) (*running, error) {
 	}
 	r.planner = NewPlanner(&r.profile)
 	return r, nil
+}
+
+// runAll prepares profiles; the first is the main one.
+func runAll(some []Profile) (profiles, error) {
+	all := profiles{of: map[string]*running{}}
+	for _, p := range some {
+		at, err := run(p)
+		if err != nil {
+			return profiles{}, err
+		}
+		if all.of[p.schedulerName()] != nil {
+			return profiles{}, fmt.Errorf("%w: duplicate profile with scheduler name %q", ErrProfile, p.schedulerName())
+		}
+		all.of[p.schedulerName()] = at
+		all.kinds |= at.plugins.events
+	}
+	all.first = all.of[some[0].schedulerName()]
+	return all, nil
 }
 
 // reserving reports whether any Reserver or Permitter has something to do for the pod.

@@ -217,7 +217,7 @@ type winnower struct {
 
 func (w winnower) Name() string { return w.name }
 
-func (w winnower) Winnow(_ *corev1.Pod, nodes []*scheduler.NodeInfo) ([]*scheduler.Refusal, error) {
+func (w winnower) Winnow(_ context.Context, _ *corev1.Pod, nodes []*scheduler.NodeInfo) ([]*scheduler.Refusal, error) {
 	refusals := make([]*scheduler.Refusal, len(nodes))
 	asked := w.name + ":"
 	for i, n := range nodes {

@@ -62,9 +62,7 @@ type Options struct {
 
 // Scheduler assigns the pods of its profiles to nodes, like upstream's kube-scheduler. Make one with New.
 type Scheduler struct {
-	profiles map[string]*running // by scheduler name
-	first    *running            // of them, New's own
-	kinds    EventKind           // the events that may help any pod
+	profiles profiles
 	in       Sources
 	write    Writer
 	events   events.Recorder
@@ -82,24 +80,23 @@ type Scheduler struct {
 	bindings map[types.UID]*binding
 	// evictions are the preemptions under way.
 	evictions evictions
+	asks      asks
+}
+
+// profiles are those of a Scheduler.
+type profiles struct {
+	of    map[string]*running // by scheduler name
+	first *running            // New's own
+	kinds EventKind           // the events that may help any pod
 }
 
 // New returns a scheduler that follows its sources and does nothing until Run. It writes the status of pods, and
 // deletes victims of preemption, through w. It fails with ErrProfile if a profile is invalid, has no Binder, or the
 // scheduler name of another.
 func New(in Sources, p Profile, w Writer, r events.Recorder, o Options) (*Scheduler, error) {
-	profiles := map[string]*running{}
-	var kinds EventKind
-	for _, p := range append([]Profile{p}, o.More...) {
-		at, err := run(p)
-		if err != nil {
-			return nil, err
-		}
-		if profiles[p.schedulerName()] != nil {
-			return nil, fmt.Errorf("%w: duplicate profile with scheduler name %q", ErrProfile, p.schedulerName())
-		}
-		profiles[p.schedulerName()] = at
-		kinds |= at.plugins.events
+	all, err := runAll(append([]Profile{p}, o.More...))
+	if err != nil {
+		return nil, err
 	}
 	if o.Writes <= 0 {
 		o.Writes = 16
@@ -111,7 +108,7 @@ func New(in Sources, p Profile, w Writer, r events.Recorder, o Options) (*Schedu
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Scheduler{
-		profiles: profiles, first: profiles[p.schedulerName()], kinds: kinds, in: in, write: w, events: r, o: o,
+		profiles: all, in: in, write: w, events: r, o: o,
 		wake:    make(chan struct{}, 1),
 		pending: map[types.NamespacedName]*corev1.Pod{}, assumed: map[types.UID]*corev1.Pod{},
 		bindings: map[types.UID]*binding{},
@@ -182,58 +179,49 @@ func (s *Scheduler) rest(ctx context.Context) {
 	}
 }
 
-// attempt takes one pod from the queue and finds it a node. It returns false if there is no pod to try now.
+// attempt takes one pod from the queue, or goes on with one, and finds it a node. It returns false if there is no pod to try
+// now.
 func (s *Scheduler) attempt(ctx context.Context, w *writes) bool {
 	s.mu.Lock()
-	now := time.Now()
-	item := s.queue.Pop(now)
-	if item == nil {
+	t := s.next(time.Now())
+	switch {
+	case t == nil:
 		s.mu.Unlock()
 		return false
-	}
-	pod := item.Pod
-	if pod.DeletionTimestamp != nil {
+	case t.failed != nil:
 		s.mu.Unlock()
-		s.record(pod, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
-			fmt.Sprintf("skip schedule deleting pod: %v/%v", pod.Namespace, pod.Name))
+		s.preempted(ctx, t, w)
+		return true
+	case t.pod.DeletionTimestamp != nil:
+		s.asks.end(t)
+		s.asks.release(t)
+		s.mu.Unlock()
+		s.record(t.pod, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
+			fmt.Sprintf("skip schedule deleting pod: %v/%v", t.pod.Namespace, t.pod.Name))
 		return true
 	}
-	snapshot, p := s.state.Snapshot(), s.of(pod)
-	e := p.planner.evaluate(pod, snapshot)
+	pod, p := t.pod, s.of(t.pod)
+	e := p.planner.consult(pod, s.state.Snapshot(), consulting{deferred: true, answers: t.answers})
+	if errors.Is(e.err, errUnanswered) {
+		s.ask(ctx, t, e, w)
+		s.mu.Unlock()
+		return true
+	}
+	s.asks.end(t)
+	if e.err != nil {
+		s.fail(ctx, t, e, w)
+		return true
+	}
 	var decision Decision
-	fit, unfit := preemptible(e.err)
-	preempt := unfit && len(p.plugins.preemptors) > 0
 	if s.o.OnDecision != nil {
 		decision = e.decision()
 	}
-	if e.err != nil {
-		err, nomination := e.err, &Nomination{}
-		s.queue.Return(item, pod, refusedBy(err), now)
-		s.state.Nominate(pod, "")
-		var eviction *eviction
-		if preempt {
-			eviction = s.evictions.begin(pod, p.plugins.preemptors[0].Name())
-		}
-		s.mu.Unlock()
-		if preempt {
-			trial := p.planner.trial()
-			nomination, fit.Preemption = p.plugins.preempt(ctx, trial)
-			eviction.by = trial.name
-			decision.Preemption = nomination
-			s.nominate(pod, nomination)
-		}
-		s.decided(decision)
-		w.start(ctx, pod.UID, func() { s.report(ctx, pod, err, nomination) })
-		if preempt {
-			s.evict(ctx, eviction, nomination, w)
-		}
-		return true
-	}
-	bound := &binding{item: item, pod: pod, node: e.nodes[e.chosen].Name}
+	bound := &binding{item: t.item, pod: pod, node: e.nodes[e.chosen].Name}
 	s.assume(pod, bound.node)
 	if p.plugins.reserving(pod) {
 		s.bindings[pod.UID] = bound
 	}
+	s.asks.release(t)
 	s.mu.Unlock()
 	s.decided(decision)
 	if err := s.reserve(ctx, bound); err != nil {
@@ -287,12 +275,13 @@ func (s *Scheduler) forget(uid types.UID, now time.Time, tell bool) bool {
 
 // tell passes an event to the queue, and to bindings that may be refused.
 func (s *Scheduler) tell(e Event, now time.Time) {
-	if s.kinds&e.Kind == 0 {
+	if s.profiles.kinds&e.Kind == 0 {
 		return
 	}
 	for _, b := range s.bindings {
 		s.noteEvent(b, e)
 	}
+	s.noteForAsked(e)
 	s.queue.Event(e, now)
 }
 
@@ -312,7 +301,9 @@ func (s *Scheduler) mayHelp(pod *corev1.Pod, refusedBy []string, e Event) bool {
 func (s *Scheduler) Counts() queue.Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.queue.Counts()
+	c := s.queue.Counts()
+	c.Active += s.asks.wait()
+	return c
 }
 
 // Explain returns what the scheduler would decide about a pod now, whether or not the pod is pending. The real
@@ -320,7 +311,7 @@ func (s *Scheduler) Counts() queue.Counts {
 func (s *Scheduler) Explain(pod *corev1.Pod) Decision {
 	p := s.of(pod)
 	if p == nil {
-		p = s.first
+		p = s.profiles.first
 	}
 	return p.profile.Schedule(pod, s.Snapshot())
 }

@@ -233,7 +233,7 @@ func (s *Scheduler) record(pod *corev1.Pod, kind, reason, action, message string
 
 // reporter returns the scheduler name of a pod of further profiles; those of New's have the recorder's own.
 func (s *Scheduler) reporter(pod *corev1.Pod) string {
-	if s.of(pod) == s.first {
+	if s.of(pod) == s.profiles.first {
 		return ""
 	}
 	return pod.Spec.SchedulerName

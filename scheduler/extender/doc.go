@@ -11,7 +11,8 @@
 //
 // A program that cannot be reached, takes too long, answers with more than it was asked about, or names nodes, pods or scores
 // that do not exist, fails the attempt with the pod it was asked about, in upstream's words where it has some, unless it is
-// Ignorable; what it says of priorities is ignored then, as upstream. While it is asked, the scheduler waits.
+// Ignorable; what it says of priorities is ignored then, as upstream. A scheduler asks it about one pod at a time, and schedules
+// the pods that it is not asked about meanwhile.
 //
 // # Differences from upstream
 //

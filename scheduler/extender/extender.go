@@ -41,7 +41,7 @@ type Config struct {
 	Ignorable bool
 }
 
-// Extender asks one program. It is a scheduler.Winnower, a scheduler.Priority, a scheduler.Binder and a plugins.Reviewer.
+// Extender asks one program. It is a scheduler.Winnower, a scheduler.Rater, a scheduler.Binder and a plugins.Reviewer.
 type Extender struct {
 	c    Config
 	http *http.Client
@@ -109,14 +109,19 @@ func (e *Extender) about(pod *corev1.Pod, nodes []*scheduler.NodeInfo) *argument
 	return args
 }
 
+// SkipAsk reports whether the program is not asked about the pod.
+func (e *Extender) SkipAsk(pod *corev1.Pod) bool {
+	return e.c.Filter == "" && e.c.Prioritize == "" && e.c.Preempt == "" || !e.interested(pod)
+}
+
 // Winnow asks which nodes can take the pod. An Ignorable program that fails refuses none.
-func (e *Extender) Winnow(pod *corev1.Pod, nodes []*scheduler.NodeInfo) ([]*scheduler.Refusal, error) {
+func (e *Extender) Winnow(ctx context.Context, pod *corev1.Pod, nodes []*scheduler.NodeInfo) ([]*scheduler.Refusal, error) {
 	refusals := make([]*scheduler.Refusal, len(nodes))
 	if e.c.Filter == "" || !e.interested(pod) {
 		return refusals, nil
 	}
 	var answer filtered
-	err := e.ask(context.Background(), e.c.Filter, e.about(pod, nodes), &answer)
+	err := e.ask(ctx, e.c.Filter, e.about(pod, nodes), &answer)
 	var left map[string]bool
 	if err == nil {
 		left, err = e.left(&answer, nodes)
@@ -169,31 +174,30 @@ func (e *Extender) left(answer *filtered, nodes []*scheduler.NodeInfo) (map[stri
 	return left, nil
 }
 
-// Score returns 0: the program is asked by PrepareScores.
+// Score returns 0: the program is asked by Rate.
 func (e *Extender) Score(*corev1.Pod, *scheduler.NodeInfo) int64 { return 0 }
 
-// PrepareScores asks how good the nodes are. A program that fails gives no scores.
-func (e *Extender) PrepareScores(pod *corev1.Pod, _ *scheduler.Snapshot, feasible []*scheduler.NodeInfo) (scheduler.PreparedScores, error) {
-	skip := scheduler.PreparedScores{Skip: true}
+// Rate asks how good the nodes are. A program that fails gives no scores.
+func (e *Extender) Rate(ctx context.Context, pod *corev1.Pod, nodes []*scheduler.NodeInfo) ([]int64, error) {
 	if e.c.Prioritize == "" || !e.interested(pod) {
-		return skip, nil
+		return nil, nil
 	}
 	var answer []priority
-	if err := e.ask(context.Background(), e.c.Prioritize, e.about(pod, feasible), &answer); err != nil {
-		return skip, nil //nolint:nilerr // as upstream
+	if err := e.ask(ctx, e.c.Prioritize, e.about(pod, nodes), &answer); err != nil {
+		return nil, nil //nolint:nilerr // as upstream
 	}
 	sums := make(map[string]int64, len(answer))
 	for _, p := range answer {
 		if p.Score < 0 || p.Score > maxScore {
-			return skip, fmt.Errorf("extender %q returns an invalid score %d for node %q, it should be in the range of [0, %d]", e.c.URL, p.Score, p.Host, maxScore)
+			return nil, fmt.Errorf("extender %q returns an invalid score %d for node %q, it should be in the range of [0, %d]", e.c.URL, p.Score, p.Host, maxScore)
 		}
 		sums[p.Host] = p.Score
 	}
-	scores := make([]int64, len(feasible))
-	for i, n := range feasible {
+	scores := make([]int64, len(nodes))
+	for i, n := range nodes {
 		scores[i] = sums[n.Name] * (scheduler.MaxScore / maxScore)
 	}
-	return scheduler.PreparedScores{Scores: scores}, nil
+	return scores, nil
 }
 
 // Bind has the program bind the pod, if it binds any and the pod is of its interest.
