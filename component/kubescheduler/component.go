@@ -49,6 +49,8 @@ type Options struct {
 	Writes                     int
 	// BindTimeout is that of volumes.Options.
 	BindTimeout time.Duration
+	// DeviceFindTimeout and DeviceBindTimeout are FindTimeout and BindTimeout of devices.Options.
+	DeviceFindTimeout, DeviceBindTimeout time.Duration
 	// OnDecision, if set, is called with every decision, as in scheduler.Options.
 	OnDecision func(scheduler.Decision)
 }
@@ -94,7 +96,9 @@ func (o Options) build(p *component.Parts) (lifecycle.Runnable, error) {
 	in.Others = []scheduler.Objects{v, g, b}
 	var d *devices.Devices
 	if o.Allocator != nil {
-		d = devices.New(claims, p.Client, o.Allocator, devices.Options{Waiting: waiting(p.Recorder)})
+		d = devices.New(claims, p.Client, o.Allocator, devices.Options{
+			FindTimeout: o.DeviceFindTimeout, BindTimeout: o.DeviceBindTimeout, Waiting: waiting(p.Recorder),
+		})
 		in.Others = append(in.Others, d)
 	}
 	complete := func(profile scheduler.Profile) scheduler.Profile {

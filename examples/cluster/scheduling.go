@@ -61,7 +61,7 @@ func (s *scheduling) apply(o *cluster.Options, nodes int) {
 	k := kubescheduler.Options{Allocator: structured.New()}
 	if f := s.file; f != nil {
 		k.Profile, k.More, k.InitialBackoff, k.MaxBackoff = f.Profiles[0], f.Profiles[1:], f.InitialBackoff, f.MaxBackoff
-		k.Writes, k.BindTimeout = f.Writes, f.BindTimeout
+		k.Writes, k.BindTimeout, k.DeviceFindTimeout, k.DeviceBindTimeout = f.Writes, f.BindTimeout, f.DeviceFindTimeout, f.DeviceBindTimeout
 	}
 	kept := s.kept
 	if kept == usual && nodes <= fewNodes {

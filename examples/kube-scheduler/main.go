@@ -108,6 +108,7 @@ func (s settings) options(out io.Writer) kubescheduler.Options {
 	o := kubescheduler.Options{
 		Profile: f.Profiles[0], More: f.Profiles[1:], InitialBackoff: f.InitialBackoff, MaxBackoff: f.MaxBackoff,
 		Writes: f.Writes, BindTimeout: f.BindTimeout, Allocator: structured.New(),
+		DeviceFindTimeout: f.DeviceFindTimeout, DeviceBindTimeout: f.DeviceBindTimeout,
 	}
 	if s.explain {
 		o.OnDecision = func(d scheduler.Decision) { fmt.Fprintln(out, d) }

@@ -171,8 +171,12 @@ func (c *Claims) without() []*resourcev1.ResourceClaim {
 func (c *Claims) Find(node *corev1.Node) ([]resourcev1.AllocationResult, error) {
 	var found []resourcev1.AllocationResult
 	if c.allocate != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), c.d.o.FindTimeout)
-		defer cancel()
+		ctx := context.Background()
+		if limit := c.d.o.FindTimeout; limit > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, limit)
+			defer cancel()
+		}
 		claims := c.without()
 		var err error
 		found, err = c.allocate(ctx, node, claims)

@@ -54,9 +54,12 @@ type Allocator func(State) (Allocate, error)
 // node is tried. It is called by many goroutines at once, must be deterministic, and returns soon after the context ends.
 type Allocate func(ctx context.Context, node *corev1.Node, claims []*resourcev1.ResourceClaim) ([]resourcev1.AllocationResult, error)
 
+// Unlimited is a FindTimeout without end.
+const Unlimited time.Duration = -1
+
 // Options are the options of a Devices. The zero value is valid.
 type Options struct {
-	// FindTimeout is how long Find may take for one node; 0 means upstream's 10 seconds.
+	// FindTimeout is how long Find may take for one node; 0 means upstream's 10 seconds, and Unlimited as long as it takes.
 	FindTimeout time.Duration
 	// BindTimeout is how long devices may take until they are ready; 0 means upstream's 10 minutes.
 	BindTimeout time.Duration
@@ -81,7 +84,7 @@ type Devices struct {
 
 // New returns a Devices that follows its sources and writes through c. It starts nothing.
 func New(in Sources, c Client, a Allocator, o Options) *Devices {
-	if o.FindTimeout <= 0 {
+	if o.FindTimeout == 0 {
 		o.FindTimeout = 10 * time.Second
 	}
 	if o.BindTimeout <= 0 {

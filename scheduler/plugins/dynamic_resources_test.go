@@ -136,6 +136,10 @@ func TestDynamicResourcesTimeOut(t *testing.T) {
 	if r == nil || r.Err == nil || r.Err.Error() != "node n: timed out trying to allocate devices" {
 		t.Errorf("got %+v", r)
 	}
+	d = gpus(devices.Options{FindTimeout: devices.Unlimited}, deviceClaim("any"))
+	if r := d.Check(wanting("any"), scheduler.NewNodeInfo(node("n"))); r != nil {
+		t.Errorf("without a limit: %+v", r)
+	}
 }
 
 func TestDynamicResourcesPreempt(t *testing.T) {

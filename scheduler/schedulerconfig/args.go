@@ -12,6 +12,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/utils/ptr"
 
+	"github.com/keelson-dev/keelson/scheduler/devices"
 	"github.com/keelson-dev/keelson/scheduler/plugins"
 )
 
@@ -177,15 +178,44 @@ func (r *reader) volumeBinding(args *volumeBindingArgs, at *field.Path) plugins.
 			r.wrong(field.Invalid(path, *seconds, "invalid BindTimeoutSeconds, should not be a negative value"))
 		case *seconds == 0 || *seconds > 24*60*60:
 			r.refuse(path, "%d is not supported: volumes are bound within a second to a day", *seconds)
-		case r.c.BindTimeout != 0 && r.c.BindTimeout != timeout:
-			r.refuse(path, "%d is not supported: it must be the same in all profiles that give it", *seconds)
+		default:
+			r.once(path, &r.c.BindTimeout, timeout)
 		}
-		r.c.BindTimeout = timeout
 	}
 	if len(args.Shape) == 0 {
 		return nil
 	}
 	return r.shape(args.Shape, at.Child("shape"))
+}
+
+// once sets a time that all profiles share.
+func (r *reader) once(at *field.Path, to *time.Duration, d time.Duration) {
+	if *to != 0 && *to != d {
+		r.refuse(at, "%v is not supported: it must be the same in all profiles that give it", max(d, 0))
+	}
+	*to = d
+}
+
+func (r *reader) dynamicResources(args *dynamicResourcesArgs, at *field.Path) {
+	if limit := args.FilterTimeout; limit != nil {
+		path := at.Child("filterTimeout")
+		switch {
+		case limit.Duration < 0:
+			r.wrong(field.Invalid(path, *limit, "must be zero or positive"))
+		case limit.Duration == 0:
+			r.once(path, &r.c.DeviceFindTimeout, devices.Unlimited)
+		default:
+			r.once(path, &r.c.DeviceFindTimeout, limit.Duration)
+		}
+	}
+	if limit := args.BindingTimeout; limit != nil {
+		path := at.Child("bindingTimeout")
+		if limit.Duration < time.Second {
+			r.wrong(field.Invalid(path, *limit, "must be at least 1 second"))
+			return
+		}
+		r.once(path, &r.c.DeviceBindTimeout, limit.Duration)
+	}
 }
 
 func (r *reader) affinity(args *nodeAffinityArgs, at *field.Path) *corev1.NodeAffinity {

@@ -28,8 +28,11 @@ type Config struct {
 	Writes                     int
 	// BindTimeout is that of volumes.Options; 0 if the file does not say it.
 	BindTimeout time.Duration
-	Election    Election
-	Client      Connection
+	// DeviceFindTimeout and DeviceBindTimeout are FindTimeout and BindTimeout of devices.Options; 0 if the file does not say
+	// them.
+	DeviceFindTimeout, DeviceBindTimeout time.Duration
+	Election                             Election
+	Client                               Connection
 }
 
 // Election is how one of several processes is chosen to work.

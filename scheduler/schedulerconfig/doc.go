@@ -22,7 +22,7 @@
 //   - plugins have one order, which must be that of all extension points but score, where it has no effect, and preFilter
 //     and preScore, where it is that of filter and score; filter needs preFilter, score needs preScore, and the preBind of
 //     VolumeBinding and DynamicResources their reserve and the reverse;
-//   - arguments of DynamicResources are refused.
+//   - the times that VolumeBinding and DynamicResources wait must be the same in all profiles that give them.
 //
 // # Errors
 //

@@ -186,6 +186,13 @@ type volumeBindingArgs struct {
 	Shape              []shapePoint `json:"shape"`
 }
 
+type dynamicResourcesArgs struct {
+	metav1.TypeMeta
+
+	FilterTimeout  *metav1.Duration `json:"filterTimeout"`
+	BindingTimeout *metav1.Duration `json:"bindingTimeout"`
+}
+
 type nodeAffinityArgs struct {
 	metav1.TypeMeta
 

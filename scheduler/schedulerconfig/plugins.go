@@ -190,6 +190,12 @@ func (r *reader) configured(p scheduler.Plugin, c pluginConfig, at *field.Path) 
 			p.Shape = r.volumeBinding(&args, at)
 		}
 		return p
+	case plugins.DynamicResources:
+		var args dynamicResourcesArgs
+		if read(&args) {
+			r.dynamicResources(&args, at)
+		}
+		return p
 	case plugins.NodeAffinity:
 		var args nodeAffinityArgs
 		if read(&args) {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/devices"
 	"github.com/keelson-dev/keelson/scheduler/plugins"
 	"github.com/keelson-dev/keelson/scheduler/schedulerconfig"
 )
@@ -95,11 +96,12 @@ enableProfiling: false
 leaderElection: {leaderElect: false, leaseDuration: 20s, renewDeadline: 12s, retryPeriod: 3s, resourceName: a, resourceNamespace: b, resourceLock: leases}
 clientConnection: {kubeconfig: /k, qps: 7.5, burst: 9, contentType: application/vnd.kubernetes.protobuf}
 profiles:
-- pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: 60}}]
+- pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: 60}}, {name: DynamicResources, args: {filterTimeout: 3s, bindingTimeout: 1s}}]
 `)
 	c.Profiles = nil
 	if diff := cmp.Diff(&schedulerconfig.Config{
 		InitialBackoff: 2 * time.Second, MaxBackoff: 30 * time.Second, Writes: 4, BindTimeout: time.Minute,
+		DeviceFindTimeout: 3 * time.Second, DeviceBindTimeout: time.Second,
 		Election: schedulerconfig.Election{
 			Explicit: true, LeaseDuration: 20 * time.Second, RenewDeadline: 12 * time.Second, RetryPeriod: 3 * time.Second,
 			Namespace: "b", Name: "a",
@@ -293,7 +295,9 @@ func TestMistakes(t *testing.T) {
 		"profiles:\n- pluginConfig:\n  - name: NodeName\n  - name: NodeName\n":                                                       `6: profiles[0].pluginConfig[1]: Duplicate value: "NodeName"`,
 		"profiles:\n- pluginConfig:\n  - name: None\n":                                                                               `5: profiles[0].pluginConfig[0].name: Invalid value: "None": plugin "None" does not exist`,
 		config("NodeName", "a: 1"):                                                                                                   `6: profiles[0].pluginConfig[0].args: plugin "NodeName" takes no arguments here`,
-		config("DynamicResources", "filterTimeout: 1s"):                                                                              `takes no arguments here`,
+		config("DynamicResources", "timeout: 1s"):                                                                                    `7: unknown field "timeout"`,
+		config("DynamicResources", "filterTimeout: -1s"):                                                                             "7: " + args + `filterTimeout: Invalid value: "-1s": must be zero or positive`,
+		config("DynamicResources", "bindingTimeout: 999ms"):                                                                          "7: " + args + `bindingTimeout: Invalid value: "999ms": must be at least 1 second`,
 		config("NodeResourcesFit", "ignored: [a]"):                                                                                   `7: unknown field "ignored"`,
 		config("NodeResourcesFit", "kind: NodeAffinityArgs"):                                                                         `7: args for plugin NodeResourcesFit were not of type NodeResourcesFitArgs.kubescheduler.config.k8s.io, got NodeAffinityArgs.`,
 		config("NodeResourcesFit", "ignoredResources: [a/b/c]"):                                                                      "7: " + args + `ignoredResources[0]: Invalid value: "a/b/c"`,
@@ -346,6 +350,34 @@ func TestMistakes(t *testing.T) {
 	} {
 		if _, err := schedulerconfig.Open(write(t, text), schedulerconfig.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestSharedTimes: what waits for volumes and devices is one for all profiles.
+func TestSharedTimes(t *testing.T) {
+	two := func(plugin, first, second string) string {
+		text := header + "profiles:\n"
+		for i, args := range []string{first, second} {
+			text += fmt.Sprintf("- schedulerName: s%d\n  pluginConfig: [{name: %s, args: {%s}}]\n", i, plugin, args)
+		}
+		return text
+	}
+	c, err := schedulerconfig.Open(write(t, two("DynamicResources", "filterTimeout: 0s", "filterTimeout: 0s, bindingTimeout: 2s")), schedulerconfig.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.DeviceFindTimeout != devices.Unlimited || c.DeviceBindTimeout != 2*time.Second {
+		t.Errorf("got %v, %v", c.DeviceFindTimeout, c.DeviceBindTimeout)
+	}
+	for _, tt := range []struct{ plugin, first, second, want string }{
+		{"VolumeBinding", "bindTimeoutSeconds: 60", "bindTimeoutSeconds: 61", "bindTimeoutSeconds: 1m1s is not supported: it must be the same"},
+		{"DynamicResources", "filterTimeout: 3s", "filterTimeout: 0s", "filterTimeout: 0s is not supported: it must be the same"},
+		{"DynamicResources", "bindingTimeout: 3s", "bindingTimeout: 4s", "bindingTimeout: 4s is not supported: it must be the same"},
+	} {
+		_, err := schedulerconfig.Open(write(t, two(tt.plugin, tt.first, tt.second)), schedulerconfig.Options{})
+		if err == nil || !strings.Contains(err.Error(), "profiles[1].pluginConfig[0].args."+tt.want) {
+			t.Errorf("%s: got %v, want %s", tt.plugin, err, tt.want)
 		}
 	}
 }
