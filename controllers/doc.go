@@ -4,7 +4,7 @@
 // The controllers themselves are in the packages below, one each, under upstream's names: apiservice, attachdetach,
 // bootstrapsigner, clusterroleaggregation, clustertrustbundlepublisher, cronjob, csrapproving, csrcleaner, csrsigning,
 // customresourcedefinition, daemonset, deployment, devicetainteviction, disruption, endpoints, endpointslice, endpointslicemirroring,
-// ephemeral, garbagecollector, horizontalpodautoscaler, job, namespace, nodelifecycle, podcertificaterequestcleaner,
+// ephemeral, garbagecollector, horizontalpodautoscaler, job, namespace, nodeipam, nodelifecycle, podcertificaterequestcleaner,
 // legacyserviceaccounttokencleaner, podgc, pvbinder, pvcprotection, pvprotection, replicaset, replicationcontroller, resourceclaim, resourcequota, rootca,
 // serviceaccount, serviceaccounttoken, servicecidrs, statefulset, storageversionmigrator, tainteviction, tokencleaner, ttl, ttlafterfinished,
 // vacprotection, validatingadmissionpolicystatus, volumeexpand. Upstream has no

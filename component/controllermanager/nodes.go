@@ -5,6 +5,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/controllers/nodeipam"
 	"github.com/keelson-dev/keelson/controllers/nodelifecycle"
 	"github.com/keelson-dev/keelson/controllers/podgc"
 	"github.com/keelson-dev/keelson/controllers/tainteviction"
@@ -56,4 +57,23 @@ func newTTL(p *component.Parts) (lifecycle.Runnable, error) {
 		return nil, err
 	}
 	return p.Loop(ttl.New(in, p.Client)), nil
+}
+
+// NodeIPAM returns the controller that gives nodes networks for their pods. Upstream's runs only with --allocate-node-cidrs, so it
+// is not among Components.
+func NodeIPAM(o nodeipam.Options) component.Component {
+	return component.Component{
+		Name: "node-ipam-controller", Source: "cidrAllocator", Program: program, Identity: account("node-controller"),
+		New: func(p *component.Parts) (lifecycle.Runnable, error) {
+			in := nodeipam.Sources{Nodes: component.Informer[*corev1.Node](p.Informers, corev1.SchemeGroupVersion.WithResource("nodes"))}
+			if err := p.Informers.Err(); err != nil {
+				return nil, err
+			}
+			c, err := nodeipam.New(in, p.Client, p.Recorder, o)
+			if err != nil {
+				return nil, err
+			}
+			return p.Loop(c), nil
+		},
+	}
 }

@@ -42,6 +42,7 @@ type settings struct {
 	kubeconfig, rootCA string
 	leave              []string
 	elect, verbose     bool
+	nodes              nodeNetworks
 }
 
 func main() {
@@ -59,9 +60,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	components, err := component.Without(controllermanager.Components(), s.leave...)
+	components, err := s.components()
 	if err != nil {
-		return fmt.Errorf("--without: %w", err)
+		return err
 	}
 	access, err := kubeconfig.Load(kubeconfig.Options{Path: s.kubeconfig})
 	if err != nil {
@@ -94,6 +95,23 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return m.Run(ctx)
 }
 
+// components are the controllers to run.
+func (s settings) components() ([]component.Component, error) {
+	all := controllermanager.Components()
+	if s.nodes.allocate {
+		o, err := s.nodes.options()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, controllermanager.NodeIPAM(o))
+	}
+	all, err := component.Without(all, s.leave...)
+	if err != nil {
+		return nil, fmt.Errorf("--without: %w", err)
+	}
+	return all, nil
+}
+
 func (s settings) logger(out io.Writer) *slog.Logger {
 	level := slog.LevelInfo
 	if s.verbose {
@@ -109,6 +127,7 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	f.StringSliceVar(&s.leave, "without", nil, "controllers to leave out; there are "+strings.Join(component.Names(controllermanager.Components()), ", "))
 	f.BoolVar(&s.elect, "leader-elect", true, "run only while holding the Lease kube-controller-manager")
 	f.StringVar(&s.rootCA, "root-ca-file", "", "authority by which pods verify the API server (default: the kubeconfig's)")
+	s.nodes.addTo(f)
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "tell more")
 	f.Usage = func() { fmt.Fprint(out, usage, f.FlagUsages()) }
 	if err := f.Parse(args); err != nil {

@@ -40,7 +40,9 @@ func TestControllers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	out := &said{}
-	go func() { ended <- run(ctx, []string{"--kubeconfig", config}, out) }()
+	go func() {
+		ended <- run(ctx, []string{"--kubeconfig", config, "--allocate-node-cidrs", "--cluster-cidr", "10.64.0.0/16", "--node-cidr-mask-size", "26"}, out)
+	}()
 	api, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +76,27 @@ func TestControllers(t *testing.T) {
 	if err != nil || *lease.Spec.HolderIdentity == "" {
 		t.Errorf("lease %+v, %v", lease.Spec, err)
 	}
+	_, err = api.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		n, err := api.CoreV1().Nodes().Get(ctx, "new", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.Spec.PodCIDR != "" {
+			if !strings.HasSuffix(n.Spec.PodCIDR, "/26") {
+				t.Errorf("the node's network is %s", n.Spec.PodCIDR)
+			}
+			break
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("ended with %v: %s", err, out.text.String())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 	root, err := api.CoreV1().ConfigMaps("default").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 	if err != nil || !strings.Contains(root.Data["ca.crt"], "BEGIN CERTIFICATE") {
 		t.Errorf("the authority of the kubeconfig is not published: %v, %v", root.Data, err)
@@ -98,6 +121,13 @@ func TestMistakes(t *testing.T) {
 		"missing file":       {[]string{"--kubeconfig", filepath.Join(t.TempDir(), "none")}, "none"},
 		"unknown controller": {[]string{"--kubeconfig", "x", "--without", "web"}, `--without: unknown component "web": there are deployment-controller`},
 		"unknown flag":       {[]string{"--mistake"}, "--mistake"},
+		"no cluster network": {[]string{"--kubeconfig", "x", "--allocate-node-cidrs"}, "needs --cluster-cidr"},
+		"no network":         {[]string{"--kubeconfig", "x", "--allocate-node-cidrs", "--cluster-cidr", "10.0.0.0"}, "--cluster-cidr"},
+		"no service network": {[]string{"--kubeconfig", "x", "--allocate-node-cidrs", "--cluster-cidr", "10.0.0.0/16", "--service-cluster-ip-range", "x"}, "--service-cluster-ip-range"},
+		"one size for two":   {[]string{"--kubeconfig", "x", "--allocate-node-cidrs", "--cluster-cidr", "10.0.0.0/16,fd00::/48", "--node-cidr-mask-size", "24"}, "dual-stack"},
+		"two kinds of sizes": {[]string{"--kubeconfig", "x", "--allocate-node-cidrs", "--cluster-cidr", "10.0.0.0/16", "--node-cidr-mask-size", "24", "--node-cidr-mask-size-ipv4", "24"}, "is not allowed if"},
+		"size of IPv6":       {[]string{"--kubeconfig", "x", "--allocate-node-cidrs", "--cluster-cidr", "10.0.0.0/16", "--node-cidr-mask-size-ipv6", "64"}, "single-stack IPv4"},
+		"size of IPv4":       {[]string{"--kubeconfig", "x", "--allocate-node-cidrs", "--cluster-cidr", "fd00::/48", "--node-cidr-mask-size-ipv4", "24"}, "single-stack IPv6"},
 	} {
 		if err := run(t.Context(), c.args, &said{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want something of %q", name, err, c.want)

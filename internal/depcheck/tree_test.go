@@ -200,6 +200,7 @@ func behind() map[string][]string {
 		"controllers/endpointslice":                      {"client", "controllers", "controllers/internal/backends", "controllers/internal/endpointslices", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
 		"controllers/endpointslicemirroring":             {"client", "controllers", "controllers/internal/backends", "controllers/internal/endpointslices", "controllers/ownership", "controllers/internal/pods", "events", "informer", "lifecycle", "podspec/restart"},
 		"controllers/loadbalancer":                       {"client", "controllers", "events", "informer", "lifecycle"},
+		"controllers/nodeipam":                           {"client", "controllers", "events", "informer", "lifecycle"},
 		"controllers/servicecidrs":                       {"client", "controllers", "events", "informer", "lifecycle"},
 		"controllers/job":                                {"client", "controllers", "controllers/expectations", "controllers/ownership", "controllers/internal/batch", "controllers/internal/pods", "controllers/internal/rank", "events", "informer", "lifecycle", "podspec/restart"},
 		"controllers/leaderelection":                     {"client", "controllers", "events", "internal/pause", "lifecycle"},
