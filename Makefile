@@ -144,6 +144,11 @@ SEED ?= 0
 soak: $(BIN)/etcd ## Concurrent clients for MINUTES while power, etcd and its network fail: nothing lost, all in order; writes results/.
 	$(GO) test ./bench/soak -run '^TestSoak$$' -count=1 -timeout 0 -v -minutes $(MINUTES) -seed $(SEED) -results $(CURDIR)/results $(SHOW)
 
+.PHONY: packets
+SETS ?= 1000
+packets: ## Compare by packets, for SETS random sets of services in the kernel, who answers whom with what the model says, as root; writes results/.
+	$(GO) test ./proxy/nftables -run '^TestRandomPackets$$' -count=1 -timeout 0 -parallel 9 -v -sets $(SETS) -kills 200 -results $(CURDIR)/results $(SHOW)
+
 .PHONY: proofs
 PROOFS ?=
 proofs: etcd $(NODE_TOOLS) ## Run what takes long, within three hours, and write one page of it: docs/proofs.md. PROOFS="-resume" goes on, "-only REGEXP" tries some.

@@ -85,6 +85,7 @@ func Decide(s Settings, claims []Claim, p Packet) Decision {
 		return Decision{} // it may be another cluster's
 	}
 	if d, ok := s.byAddress(claims, p); ok {
+		d.Masquerade = d.Masquerade || d.Action == Forward && known && s.masqueradesInternal(p)
 		return d
 	}
 	if p.ToHost && s.servesNodePorts(p.To.Addr()) {
@@ -109,7 +110,7 @@ func (s Settings) byAddress(claims []Claim, p Packet) (Decision, bool) {
 		switch {
 		case c.Port.Port != p.To.Port() || c.Port.Protocol != p.Protocol:
 		case c.Port.ClusterIP == p.To.Addr():
-			return s.internal(c, p), true
+			return c.to(p, c.Port.Internal(), false), true
 		case slices.Contains(c.Port.LoadBalancers, p.To.Addr()):
 			if len(c.Port.Sources) > 0 && !contains(c.Port.Sources, p.From) {
 				return Decision{Action: Drop, Service: c.Service, Port: c.Port.Name}, true
@@ -122,9 +123,10 @@ func (s Settings) byAddress(claims []Claim, p Packet) (Decision, bool) {
 	return Decision{}, false
 }
 
-func (s Settings) internal(c Claim, p Packet) Decision {
-	outside := len(s.podsOf(p.From)) > 0 && !s.pod(p.From)
-	return c.to(p, c.Port.Internal(), s.MasqueradeAll || outside)
+// masqueradesInternal reports whether the packet is masqueraded if it is for a cluster IP. It is even if a service has that as
+// one of its external addresses.
+func (s Settings) masqueradesInternal(p Packet) bool {
+	return s.MasqueradeAll || len(s.podsOf(p.From)) > 0 && !s.pod(p.From)
 }
 
 func (s Settings) external(c Claim, p Packet) Decision {

@@ -122,3 +122,23 @@ func TestDecideOfSettings(t *testing.T) {
 		t.Errorf("not a node port's address: %+v", got)
 	}
 }
+
+// A cluster IP is one, also if another service lists it as an external address and has the port.
+func TestDecideOfListedClusterIPs(t *testing.T) {
+	all := tables()
+	thief := &all.Services[proxy.Service{Namespace: "default", Name: "thief"}][0]
+	thief.Port, thief.Cluster, thief.Local, thief.ExternalLocal = 81, at("10.64.0.1", "10.64.0.2"), at("10.64.0.1"), true
+	ask := func(from string) proxy.Decision {
+		return all.Decide(proxy.Packet{From: netip.MustParseAddr(from), To: netip.MustParseAddrPort("10.96.0.1:81"), Protocol: corev1.ProtocolTCP})
+	}
+	if got := ask("203.0.113.1"); got.Action != proxy.Forward || !got.Masquerade || len(got.Endpoints) != 1 {
+		t.Errorf("from outside: %+v", got)
+	}
+	if got := ask("10.64.0.9"); got.Action != proxy.Forward || got.Masquerade || len(got.Endpoints) != 2 {
+		t.Errorf("from a pod: %+v", got)
+	}
+	thief.Local = nil
+	if got := ask("203.0.113.1"); got.Action == proxy.Forward || got.Masquerade {
+		t.Errorf("without endpoints: %+v", got)
+	}
+}

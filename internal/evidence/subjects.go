@@ -45,6 +45,7 @@ func Subjects() []Subject {
 		{"mutants", measuring("tools/mutants", library), "mutants", true},
 		{"node", measuring("bench/node", append([]string{"bench/containers"}, node...)), "bench", false},
 		{"operators", measuring("conformance/controllerruntime", append([]string{"examples/assets"}, library...)), "operators", true},
+		{"packets", []string{"cni/netns", "go.mod", "informer", "proxy"}, "packets", true},
 		{"peers", measuring("bench/peers", append([]string{"bench/containers"}, node...)), "bench-peers", false},
 		{"proofs", []string{"."}, "proofs", true},
 		{"scale", measuring("bench/scale", library), "scale", false},

@@ -61,13 +61,16 @@ func readFlow(a []byte, f family) (flow, bool) {
 // address.
 type wanted map[netip.AddrPort][]netip.AddrPort
 
-// add adds what a port is reached by. Node ports count only with endpoints: the port alone does not tell whether a flow is
-// to this host.
-func (w wanted) add(p *proxy.Port, serving []netip.AddrPort) {
+// add adds what a port is reached by, with the endpoints of the service that has it: several may claim an address. Node ports
+// count only with endpoints: the port alone does not tell whether a flow is to this host.
+func (w wanted) add(s *state, p *proxy.Port) {
 	for _, a := range append([]netip.Addr{p.ClusterIP}, p.Addresses()...) {
-		w[netip.AddrPortFrom(a, p.Port)] = serving
+		w[netip.AddrPortFrom(a, p.Port)] = s.serving(front{a, p.Port, unix.IPPROTO_UDP})
 	}
-	if p.NodePort != 0 && len(serving) > 0 {
+	if p.NodePort == 0 {
+		return
+	}
+	if serving := s.serving(front{zero(p.Is6()), p.NodePort, unix.IPPROTO_UDP}); len(serving) > 0 {
 		w[netip.AddrPortFrom(netip.Addr{}, p.NodePort)] = serving
 	}
 }
@@ -85,8 +88,8 @@ func (w wanted) stale(f flow) bool {
 func (w *Writer) forget(had, has map[proxy.Service][]proxy.Port) {
 	for f := range families {
 		want := wanted{}
-		each(had, f, func(p *proxy.Port) { want.add(p, nil) })
-		each(has, f, func(p *proxy.Port) { want.add(p, p.Serving) })
+		each(had, f, func(p *proxy.Port) { want.add(w.state, p) })
+		each(has, f, func(p *proxy.Port) { want.add(w.state, p) })
 		if len(want) == 0 {
 			continue
 		}

@@ -192,6 +192,9 @@ func (p plan) fronts(claim func(front, effect)) {
 	}
 	claim(front{port.ClusterIP, port.Port, protocol}, internal)
 	for _, a := range port.Addresses() {
+		if a == port.ClusterIP {
+			continue
+		}
 		e := outside
 		if slices.Contains(port.LoadBalancers, a) {
 			e.sources = port.Sources
@@ -199,12 +202,16 @@ func (p plan) fronts(claim func(front, effect)) {
 		claim(front{a, port.Port, protocol}, e)
 	}
 	if port.NodePort != 0 {
-		zero := netip.IPv4Unspecified()
-		if port.Is6() {
-			zero = netip.IPv6Unspecified()
-		}
-		claim(front{zero, port.NodePort, protocol}, outside)
+		claim(front{zero(port.Is6()), port.NodePort, protocol}, outside)
 	}
+}
+
+// zero is the address that stands for all of the host.
+func zero(is6 bool) netip.Addr {
+	if is6 {
+		return netip.IPv6Unspecified()
+	}
+	return netip.IPv4Unspecified()
 }
 
 // pools calls own for the elements that belong to no other port: the endpoints.

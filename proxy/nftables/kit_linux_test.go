@@ -59,6 +59,9 @@ type network struct {
 	host  site // its address towards the outside
 	sites []site
 	dir   string
+	// hostAddresses are all of the host, routes from which of them it sends to others.
+	hostAddresses []netip.Addr
+	routes        map[netip.Addr]netip.Addr
 }
 
 const serving = 8080
@@ -68,9 +71,12 @@ func newNetwork(t testing.TB, pods int) *network {
 	t.Helper()
 	needs(t)
 	nettest.Host(t)
-	n := &network{t: t, dir: nettest.Dir(t)}
+	n := &network{
+		t: t, dir: nettest.Dir(t), routes: map[netip.Addr]netip.Addr{},
+		hostAddresses: []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()},
+	}
 	nettest.Run(t, "", "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1",
-		"net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0")
+		"net.ipv4.icmp_ratemask=0", "net.ipv6.icmp.ratemask=255") // no limit of errors
 	n.host = site{name: "host", ns: nettest.HostPath(), v4: netip.MustParseAddr("192.0.2.1"), v6: netip.MustParseAddr("2001:db8::1")}
 	n.link("outside", n.host.v4, n.host.v6)
 	outside := n.sites[0]
@@ -94,6 +100,7 @@ func (n *network) link(name string, v4, v6 netip.Addr) {
 	s := site{name: name, ns: nettest.Namespace(t, n.dir, name), v4: v4.Next(), v6: v6.Next()}
 	nettest.Run(t, "", "ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", s.ns)
 	t.Cleanup(func() { nettest.Run(t, "", "ip", "link", "delete", "dev", name) })
+	n.hostAddresses = append(n.hostAddresses, v4, v6)
 	for _, a := range []netip.Addr{v4, v6} {
 		bits, nodad := "24", []string{}
 		if a.Is6() {
@@ -215,9 +222,9 @@ func (n *network) expect(tables *proxy.Tables, from string, protocol corev1.Prot
 	is6 := to.Addr().Is6()
 	source := n.site(from).address(is6)
 	if from == "host" {
-		source = n.hostAddressTo(to.Addr())
+		source = n.hostTo(to.Addr())
 	}
-	packet := proxy.Packet{From: source, To: to, Protocol: protocol, FromHost: from == "host", ToHost: n.isHost(to.Addr())}
+	packet := proxy.Packet{From: source, To: to, Protocol: protocol, FromHost: from == "host", ToHost: slices.Contains(n.hostAddresses, to.Addr())}
 	want := tables.Decide(packet)
 	if is6 && want.Action == proxy.Reject && protocol == corev1.ProtocolTCP && from != "pod-0" {
 		return // it takes a second, until the SYN is sent again
@@ -248,14 +255,6 @@ func (n *network) expect(tables *proxy.Tables, from string, protocol corev1.Prot
 	if (got.client != source) != masqueraded {
 		n.t.Errorf("%s to %s/%s: seen as %s, want masquerading %v", from, to, protocol, got.client, masqueraded)
 	}
-}
-
-// hostAddressTo is the address from which the host sends to another.
-func (n *network) hostAddressTo(netip.Addr) netip.Addr { return n.host.v4 }
-
-func (n *network) isHost(a netip.Addr) bool {
-	out := nettest.Run(n.t, "", "ip", "-o", "address", "show")
-	return strings.Contains(out, " "+a.String()+"/")
 }
 
 // writer is one for the host, whose table is removed at the end.

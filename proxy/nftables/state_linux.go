@@ -65,6 +65,15 @@ func (s *state) effect(f front) effect {
 	return effect{}
 }
 
+// serving are the endpoints behind a front.
+func (s *state) serving(f front) []netip.AddrPort {
+	all := s.fronts[f]
+	if len(all) == 0 {
+		return nil
+	}
+	return s.services[all[0].service][all[0].place].Serving
+}
+
 // choice is the number of a choice, which it keeps.
 func (s *state) choice(c choice) uint32 {
 	n, ok := s.choices[c]

@@ -63,8 +63,13 @@ func (w *Writer) transaction(generation uint32, fill func(*transaction)) error {
 	return w.conn.Transaction(generation, func(m *nfnetlink.Message) { fill(&transaction{table: w.table, m: m}) })
 }
 
-// Sync implements proxy.Writer. Clients of sticky services are forgotten.
+// Sync implements proxy.Writer. Clients of sticky services are remembered, except for some that connect meanwhile: an
+// earlier Writer may have written the table.
 func (w *Writer) Sync(_ context.Context, tables proxy.Tables) error {
+	var had map[proxy.Service][]proxy.Port
+	if w.state != nil {
+		had = w.state.services
+	}
 	w.state = nil
 	s := newState(len(tables.Services))
 	var all []element
@@ -75,12 +80,16 @@ func (w *Writer) Sync(_ context.Context, tables proxy.Tables) error {
 	for f, claims := range s.fronts {
 		all = append(all, claims[0].effect.elements(f)...)
 	}
+	known := w.known(s)
 	err := w.transaction(0, func(t *transaction) {
 		t.layout(tables.Settings)
 		for _, c := range choices {
 			t.addChoice(c, tables.Settings)
 		}
 		grouped(all, func(same []element) { t.change(unix.NFT_MSG_NEWSETELEM, same) })
+		for f := range families {
+			t.remember(f, known[f])
+		}
 	})
 	if err == nil {
 		err = w.remember()
@@ -89,7 +98,7 @@ func (w *Writer) Sync(_ context.Context, tables proxy.Tables) error {
 		return fmt.Errorf("writing table %s: %w", w.table, err)
 	}
 	w.settings, w.state = tables.Settings, s
-	w.forget(nil, tables.Services)
+	w.forget(had, tables.Services)
 	return nil
 }
 

@@ -68,6 +68,10 @@ func steps(root string, fuzz time.Duration) ([]step, error) {
 			name: "soak", limit: 25 * time.Minute, result: "soak",
 			command: []string{"make", "soak", "MINUTES=10"}, needs: []string{"make"},
 		},
+		{
+			name: "packets", limit: 20 * time.Minute, result: "packets", root: true, tests: []string{"proxy/nftables"},
+			command: []string{"make", "packets", "SETS=1000"}, needs: []string{"make"},
+		},
 		{name: "conformance", command: []string{"go", "run", "./conformance/e2e"}, limit: 45 * time.Minute, result: "conformance"},
 		{name: "conformance-pods", command: []string{"go", "run", "./conformance/e2e", "-class", "pods"}, limit: 90 * time.Minute, result: "conformance-pods", root: true},
 		{name: "components", about: everything(), dir: "conformance/components", command: []string{"go", "test", "-count=1", "-timeout=0", "./..."}, limit: 30 * time.Minute},
