@@ -3,8 +3,9 @@
 //
 // Of reads one policy. Compile makes Tables, plain values, from the policies, namespaces and pods of a cluster;
 // Tables.Decide says what becomes of a packet, and why. A Writer puts tables into effect. Package memory has one that
-// only keeps them, for tests and simulated nodes; package policytest has the suite that every Writer passes. An Enforcer
-// follows the objects of a cluster through informers and has its Writer write what has changed.
+// only keeps them, for tests and simulated nodes; package nftables has one for this machine's kernel; package policytest
+// has the suite that both pass. An Enforcer follows the objects of a cluster through informers and has its Writer write
+// what has changed.
 //
 // # What is enforced
 //

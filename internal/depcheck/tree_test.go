@@ -94,10 +94,10 @@ func siblings() map[string][]string {
 		"node/nodetools":     {},
 		"node/ociimage":      {},
 		"node/remote":        {"authn/token", "authn/webhook", "authz/webhook", "client", "client/rest", "events/publish", "informer", "informer/wire", "kubelet/objects", "lifecycle"},
-		"networkpolicy":      {"informer"},
+		"networkpolicy":      {"informer", "internal/nfnetlink", "internal/nft"}, // the kernel's language
 		"pki":                {},
 		"podspec":            {},
-		"proxy":              {"informer"},
+		"proxy":              {"informer", "internal/nfnetlink"},
 		"proxy/healthcheck":  {"events"}, // of ports that cannot be opened
 		"registry": {"authn", "authz", "informer", "podspec", "podspec/", "storage",
 			"authz/selector",                          // the review kinds read selectors as requests carry them
@@ -352,6 +352,8 @@ func limits() map[string]int {
 		"informer/controllerruntime":          620, // controller-runtime
 		"informer/wire":                       120,
 		"internal":                            0,
+		"internal/nfnetlink":                  1, // x/sys, which has the numbers of the kernel's interface
+		"internal/nft":                        1,
 		"internal/demo":                       220,
 		"internal/upstream/controlplane":      440, // certificates, kubeconfigs, containerd
 		"internal/apireference":               90,  // API types
