@@ -56,6 +56,9 @@ func TestLife(t *testing.T) {
 	w.prepare(a, "done")
 	w.prepare(b, "done")
 	equal(t, "calls for what is prepared", s.took(), "")
+	elsewhere := a.DeepCopy()
+	elsewhere.Namespace = "elsewhere"
+	equal(t, "one of another namespace", w.devices(elsewhere, 0), "ResourceClaim x is not prepared")
 	w.release(a, "done")
 	equal(t, "calls while b has x", s.took(), "unprepare default/y")
 	equal(t, "b still has", w.devices(b, 0), gpu+" "+all)
@@ -65,6 +68,9 @@ func TestLife(t *testing.T) {
 	equal(t, "calls after b", s.took(), "unprepare default/x")
 	equal(t, "files", w.files(), "0")
 	equal(t, "after", w.devices(b, 0), "ResourceClaim x is not prepared")
+	if s.patience < 40*time.Second || s.patience > 45*time.Second {
+		t.Errorf("calls take at most %v", s.patience)
+	}
 }
 
 // A later kubelet knows what was prepared, and gives it back.
@@ -88,6 +94,13 @@ func TestRestart(t *testing.T) {
 	orphans, err := w.Orphans(func(uid types.UID) bool { return uid != "a" })
 	if fmt.Sprint(orphans) != "[a]" || err != nil {
 		t.Errorf("orphans %v, %v", orphans, err)
+	}
+	early, err := dra.New(w.dir, "n", w.api, dra.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := early.Release(t.Context(), a.UID); !errors.Is(err, dra.ErrNotRegistered) {
+		t.Errorf("released before the driver is there: %v", err)
 	}
 	w.release(a, "done")
 	equal(t, "calls", s.took(), "unprepare default/x")
@@ -128,6 +141,7 @@ func TestRefusals(t *testing.T) {
 	made := pod("made", "x")
 	made.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "x", ResourceClaimTemplateName: ptr.To("t")}
 	w.prepare(made, `prepare dynamic resources: pod "default/made": ResourceClaim not created yet`)
+	equal(t, "of a reference that has no claim yet", w.devices(made, 0), `pod "default/made": ResourceClaim not created yet`)
 	made.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "x"}}
 	w.prepare(made, "done")
 	equal(t, "of a reference without a claim", w.devices(made, 0), "")
@@ -234,7 +248,12 @@ func TestSlices(t *testing.T) {
 	stop := w.listen(s)
 	w.start(dra.Options{Absence: 2 * time.Second})
 	w.until("the end of the lost driver's slices", func() bool { return left() == "elsewhere here" })
+	publish("found", "lost.example.com", "n") // of a driver that the kubelet does not know: it is not its own any more
 	stop()
-	w.until("the end of the driver's slices", func() bool { return left() == "elsewhere" })
+	w.until("the end of the driver's slices", func() bool { return !strings.HasSuffix(left(), " here") })
+	equal(t, "slices", left(), "elsewhere found")
 	w.prepare(pod("a"), "done")
+	late := pod("late", "x")
+	w.claim("x", []string{driverName}, late)
+	w.prepare(late, "prepare dynamic resources: DRA driver gpu.example.com is not registered")
 }

@@ -30,7 +30,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	if err := os.MkdirAll(registry, 0o750); err != nil {
 		return err
 	}
-	m.recall(ctx)
+	recalled := m.recall(ctx)
 	r := registrars.New(registry, registration.DRAPlugin, plugins{m}, m.log)
 	defer r.Wait()
 	scan := time.NewTicker(scanPeriod)
@@ -41,6 +41,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-scan.C:
+			recalled = recalled || m.recall(ctx)
 			m.wipe(ctx)
 		}
 	}
@@ -98,14 +99,15 @@ func (m *Manager) published(ctx context.Context) ([]resourcev1.ResourceSlice, er
 	return list.Items, nil
 }
 
-// recall notes which drivers published devices when another process ran: they are gone unless they register.
-func (m *Manager) recall(ctx context.Context) {
+// recall notes which drivers published devices when another process ran: they are gone unless they register. It returns
+// false if the server does not say.
+func (m *Manager) recall(ctx context.Context) bool {
 	published, err := m.published(ctx)
-	if err != nil {
-		if ctx.Err() == nil && !apierrors.IsNotFound(err) {
-			m.log.Warn("listing what DRA drivers have published failed", "error", err)
+	if err != nil && !apierrors.IsNotFound(err) {
+		if ctx.Err() == nil {
+			m.log.Warn("listing what DRA drivers have published failed, will retry", "error", err)
 		}
-		return
+		return false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,6 +116,7 @@ func (m *Manager) recall(ctx context.Context) {
 			m.gone[driver] = time.Now()
 		}
 	}
+	return true
 }
 
 // wipe deletes what drivers have published that are gone for too long.

@@ -42,6 +42,8 @@ type script struct {
 	skip     bool   // answers about no claim
 	strange  bool   // answers about another claim
 	calls    []string
+	during   func()        // is called by each call
+	patience time.Duration // of the last call's caller
 	status   *registration.RegistrationStatus
 }
 
@@ -67,6 +69,12 @@ func (s *script) call(ctx context.Context, verb string, claims []*drav1.Claim) (
 		uid = c.GetUid()
 	}
 	hang := s.hang
+	if s.during != nil {
+		s.during()
+	}
+	if until, ok := ctx.Deadline(); ok {
+		s.patience = time.Until(until)
+	}
 	if s.strange {
 		uid = "strange"
 	}
