@@ -191,15 +191,9 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 
 // world is what the caches show.
 func (c *Controller) world() *world {
-	w := &world{claim: c.in.Claims.Get, pool: func(driver, pool string) []*resourcev1.ResourceSlice {
+	return &world{claim: c.in.Claims.Get, rules: c.in.Rules.List(""), pool: func(driver, pool string) []*resourcev1.ResourceSlice {
 		return c.in.Slices.ByIndex(byPool, poolKey(driver, pool))
 	}}
-	for _, r := range c.in.Rules.List("") {
-		if r.Spec.Taint.Effect == resourcev1.DeviceTaintEffectNoExecute {
-			w.rules = append(w.rules, r)
-		}
-	}
-	return w
 }
 
 // plan notes whether a pod is to be evicted, and tells it if it is not any more. It returns false for a pod that has been
@@ -210,7 +204,6 @@ func (c *Controller) plan(key controllers.Key, pod *corev1.Pod, leaves bool) boo
 	if c.evicted[key] == pod.UID {
 		return false
 	}
-	delete(c.evicted, key)
 	if leaves {
 		c.planned[key] = pod.UID
 		return true

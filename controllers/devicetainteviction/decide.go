@@ -55,8 +55,7 @@ func (f *fate) because(uid types.UID) bool {
 type world struct {
 	claim func(namespace, name string) (claim, bool)
 	// pool returns all slices of a pool.
-	pool func(driver, pool string) []*resourcev1.ResourceSlice
-	// rules are those whose effect is NoExecute.
+	pool  func(driver, pool string) []*resourcev1.ResourceSlice
 	rules []rule
 }
 
@@ -67,10 +66,7 @@ func (w *world) fateOfPod(pod *corev1.Pod) *fate {
 	}
 	var f *fate
 	for i := range pod.Spec.ResourceClaims {
-		name, made := claimOf(pod, &pod.Spec.ResourceClaims[i])
-		if name == "" {
-			continue
-		}
+		name, made := claimOf(pod, &pod.Spec.ResourceClaims[i]) // no claim has an empty name
 		c, ok := w.claim(pod.Namespace, name)
 		if !ok || c.Status.Allocation == nil || made && !metav1.IsControlledBy(c, pod) || !reserved(c, pod) {
 			continue

@@ -70,7 +70,7 @@ func (c *Controller) count(r *resourcev1.DeviceTaintRule) counts {
 	}
 	namespaces := map[string]bool{}
 	for _, pod := range c.in.Pods.List("") {
-		if pod.DeletionTimestamp != nil || len(pod.Spec.ResourceClaims) == 0 {
+		if pod.DeletionTimestamp != nil {
 			continue
 		}
 		if f := w.fateOfPod(pod); f != nil && f.because(r.UID) {

@@ -55,11 +55,8 @@ func (w *world) judge(s *corev1.Secret) verdict {
 
 // generated reports whether a secret was made for its account automatically: the account names it.
 func (w *world) generated(s *corev1.Secret) bool {
-	name, uid := s.Annotations[corev1.ServiceAccountNameKey], types.UID(s.Annotations[corev1.ServiceAccountUIDKey])
-	if name == "" {
-		return false
-	}
-	a, ok := w.account(s.Namespace, name)
+	uid := types.UID(s.Annotations[corev1.ServiceAccountUIDKey])
+	a, ok := w.account(s.Namespace, s.Annotations[corev1.ServiceAccountNameKey])
 	return ok && (uid == "" || uid == a.UID) && slices.ContainsFunc(a.Secrets, func(r corev1.ObjectReference) bool { return r.Name == s.Name })
 }
 

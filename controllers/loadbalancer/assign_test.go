@@ -30,6 +30,7 @@ func TestAssign(t *testing.T) {
 		"both of a pair":                {ranges: "10.0.0.0/31", taken: "10.0.0.0", want: "10.0.0.1"},
 		"from any address of a range":   {ranges: "10.0.0.7/24", want: "10.0.0.1"},
 		"what it has":                   {ranges: "10.0.0.0/24", has: "10.0.0.9", want: "10.0.0.9"},
+		"what it has of another family": {ranges: "fd00::/64,10.0.0.0/24", has: "fd00::5", want: "10.0.0.1"},
 		"what it has is taken":          {ranges: "10.0.0.0/24", has: "10.0.0.9", taken: "10.0.0.9", want: "10.0.0.1"},
 		"what it has is in no range":    {ranges: "10.0.0.0/24", has: "10.1.0.9", want: "10.0.0.1"},
 		"what it asks for":              {ranges: "10.0.0.0/24", asked: "10.0.0.9", has: "10.0.0.1", want: "10.0.0.9"},
@@ -42,6 +43,7 @@ func TestAssign(t *testing.T) {
 		"no range at all":               {ranges: "10.0.0.0/24", families: []corev1.IPFamily{v6}, err: loadbalancer.ErrNoRange},
 		"one of two is exhausted":       {ranges: "fd00::1/128,10.0.0.0/24", families: []corev1.IPFamily{v4, v6}, taken: "fd00::1", err: loadbalancer.ErrExhausted},
 		"the end of all addresses":      {ranges: "255.255.255.255/32", taken: "255.255.255.255", err: loadbalancer.ErrExhausted},
+		"a wide range of IPv6":          {ranges: "fd00::/16", families: []corev1.IPFamily{v6}, want: "fd00::"},
 		"more addresses than are tried": {ranges: "fd00::/64", families: []corev1.IPFamily{v6}, want: "fd00::"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -114,9 +114,6 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 
 // enqueue enqueues what a pod's change is about.
 func (c *Controller) enqueue(q controllers.Queue, pod *corev1.Pod, deleted bool) {
-	if !concerned(pod) {
-		return
-	}
 	if deleted || done(pod) {
 		names := used(pod)
 		if s := pod.Status.ExtendedResourceClaimStatus; s != nil {

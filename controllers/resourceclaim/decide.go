@@ -17,11 +17,8 @@ type reference struct {
 
 // refers returns the claim behind a pod's reference; false if it is yet to be made, or the reference is of no known kind.
 func refers(pod *corev1.Pod, c *corev1.PodResourceClaim) (reference, bool) {
-	switch {
-	case c.ResourceClaimName != nil:
+	if c.ResourceClaimName != nil {
 		return reference{name: *c.ResourceClaimName}, true
-	case c.ResourceClaimTemplateName == nil:
-		return reference{}, false
 	}
 	for _, s := range pod.Status.ResourceClaimStatuses {
 		if s.Name == c.Name {
@@ -32,11 +29,6 @@ func refers(pod *corev1.Pod, c *corev1.PodResourceClaim) (reference, bool) {
 		}
 	}
 	return reference{}, false
-}
-
-// concerned reports whether a pod has claims.
-func concerned(pod *corev1.Pod) bool {
-	return len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil
 }
 
 // done reports whether a pod will not use its claims any more.
@@ -53,7 +45,7 @@ func wants(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !done(
 func used(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.ResourceClaims {
-		if r, ok := refers(pod, &pod.Spec.ResourceClaims[i]); ok && r.name != "" {
+		if r, _ := refers(pod, &pod.Spec.ResourceClaims[i]); r.name != "" {
 			names = append(names, r.name)
 		}
 	}

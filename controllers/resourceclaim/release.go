@@ -85,10 +85,7 @@ func (c *Controller) uses(ctx context.Context, namespace string, r resourcev1.Re
 	}
 	// A pod that is new may not be shown yet.
 	obj, err := c.client.Get(ctx, podAt(namespace, r.Name))
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
+	if err != nil && !apierrors.IsNotFound(err) {
 		return false, err
 	}
 	pod, ok := obj.(*corev1.Pod)

@@ -229,11 +229,8 @@ func (c *Controller) fill(ctx context.Context, a *corev1.ServiceAccount, cached 
 // dropReference removes the name of a secret that is gone from its account.
 func (c *Controller) dropReference(ctx context.Context, key controllers.Key) error {
 	c.mu.Lock()
-	of, ok := c.gone[key]
+	of := c.gone[key] // of no account if it is not there
 	c.mu.Unlock()
-	if !ok {
-		return nil
-	}
 	if c.cached(key.Namespace, of) != nil {
 		if err := c.removeFrom(ctx, key, of); err != nil {
 			return fmt.Errorf("remove the reference to secret %s: %w", key, err)

@@ -56,10 +56,7 @@ func (c *Controller) Watch(q controllers.Queue) []controllers.Synced {
 		}
 	}
 	c.in.CIDRs.AddHandler(informer.Handler[*networkingv1.ServiceCIDR]{
-		Added: func(cidr *networkingv1.ServiceCIDR) {
-			q.Add(controllers.KeyOf(cidr))
-			add(overlapping(cidr, c.in.CIDRs.List("")))
-		},
+		Added:   func(cidr *networkingv1.ServiceCIDR) { add(overlapping(cidr, c.in.CIDRs.List(""))) },
 		Updated: func(_, cidr *networkingv1.ServiceCIDR) { q.Add(controllers.KeyOf(cidr)) },
 	})
 	address := func(a *networkingv1.IPAddress) { add(containing(a, c.in.CIDRs.List(""))) }
@@ -127,7 +124,7 @@ func (c *Controller) declare(ctx context.Context, cidr *networkingv1.ServiceCIDR
 	if have != nil && have.Status == want.Status && have.Reason == want.Reason && have.Message == want.Message {
 		return nil
 	}
-	want.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
+	want.LastTransitionTime = metav1.Now()
 	apply := configuration{TypeMeta: metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "ServiceCIDR"}}
 	apply.Metadata.Name, apply.Status.Conditions = cidr.Name, []metav1.Condition{want}
 	data, err := json.Marshal(apply)

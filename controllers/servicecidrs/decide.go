@@ -31,36 +31,18 @@ func terminating() metav1.Condition {
 	}
 }
 
-// Removable reports whether a ServiceCIDR may go: others contain all of its networks, or all addresses of services in
-// them. All includes it.
+// Removable reports whether a ServiceCIDR may go: others contain all addresses of services in its networks. All includes it.
 func Removable(cidr *networkingv1.ServiceCIDR, all []*networkingv1.ServiceCIDR, addresses []*networkingv1.IPAddress) bool {
-	if inside(cidr, all) {
-		return true
-	}
 	return !slices.ContainsFunc(addresses, func(a *networkingv1.IPAddress) bool {
 		holders := containing(a, all)
 		return len(holders) == 1 && holders[0] == cidr.Name
 	})
 }
 
-// inside reports whether each network of a ServiceCIDR is in one of another.
-func inside(cidr *networkingv1.ServiceCIDR, all []*networkingv1.ServiceCIDR) bool {
-	for _, network := range networks(cidr) {
-		if !slices.ContainsFunc(all, func(other *networkingv1.ServiceCIDR) bool {
-			return other.Name != cidr.Name && slices.ContainsFunc(networks(other), func(n netip.Prefix) bool {
-				return n.Overlaps(network) && n.Bits() <= network.Bits()
-			})
-		}) {
-			return false
-		}
-	}
-	return true
-}
-
 // containing returns the names of the ServiceCIDRs from which an address of a service may be; none for other addresses.
 func containing(a *networkingv1.IPAddress, all []*networkingv1.ServiceCIDR) []string {
-	ip, err := netip.ParseAddr(a.Name)
-	if err != nil || a.Labels[networkingv1.LabelManagedBy] != manager {
+	ip, _ := netip.ParseAddr(a.Name) // no network contains what is no address
+	if a.Labels[networkingv1.LabelManagedBy] != manager {
 		return nil
 	}
 	var names []string

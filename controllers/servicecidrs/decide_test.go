@@ -38,6 +38,7 @@ func TestRemovable(t *testing.T) {
 		"used":                         {networks: "10.0.0.0/24", addresses: []string{"10.0.0.1"}},
 		"used, of two families":        {networks: "10.0.0.0/24,fd00::/112", addresses: []string{"fd00::1"}},
 		"others are used":              {networks: "10.0.0.0/24", addresses: []string{"10.0.1.1", "fd00::1"}, want: true},
+		"another is used":              {networks: "10.0.0.0/24", others: map[string]string{"b": "10.1.0.0/24"}, addresses: []string{"10.1.0.1"}, want: true},
 		"in a larger one":              {networks: "10.0.0.0/24", others: map[string]string{"b": "10.0.0.0/16"}, addresses: []string{"10.0.0.1"}, want: true},
 		"another is the same":          {networks: "10.0.0.0/24", others: map[string]string{"b": "10.0.0.0/24"}, addresses: []string{"10.0.0.1"}, want: true},
 		"another is smaller":           {networks: "10.0.0.0/24", others: map[string]string{"b": "10.0.0.0/28"}, addresses: []string{"10.0.0.17"}},

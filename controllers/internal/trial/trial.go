@@ -1,6 +1,6 @@
 // Package trial has what tests of several controllers share: a queue that records keys, a client that fails one
-// request, a log that counts failures, one that can be read while it is written, and a source of stored objects that
-// validation would refuse today.
+// request, one whose answers the test gives, a log that counts failures, one that can be read while it is written, and a
+// source of stored objects that validation would refuse today.
 //
 // All types are safe for concurrent use.
 package trial
