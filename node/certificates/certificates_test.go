@@ -7,9 +7,11 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"log/slog"
+	"math"
 	"math/big"
 	"net/netip"
 	"os"
@@ -43,6 +45,8 @@ type authority struct {
 	down   error // of creates
 	lost   error // of reads
 	asked  []*request
+	tried  []time.Time // creates
+	looked []time.Time // reads
 }
 
 func newAuthority(t *testing.T) *authority {
@@ -58,6 +62,7 @@ func newAuthority(t *testing.T) *authority {
 func (a *authority) Create(_ context.Context, at client.Target, obj runtime.Object, _ metav1.CreateOptions) (runtime.Object, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.tried = append(a.tried, time.Now())
 	if a.down != nil {
 		return nil, a.down
 	}
@@ -73,6 +78,7 @@ func (a *authority) Create(_ context.Context, at client.Target, obj runtime.Obje
 func (a *authority) Get(_ context.Context, at client.Target) (runtime.Object, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.looked = append(a.looked, time.Now())
 	if a.lost != nil {
 		return nil, a.lost
 	}
@@ -245,6 +251,117 @@ func TestTroubles(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		serial(t, c)
 	})
+}
+
+// pauses returns how long it took from each time to the next.
+func pauses(times []time.Time) []time.Duration {
+	var all []time.Duration
+	for i := 1; i < len(times); i++ {
+		all = append(all, times[i].Sub(times[i-1]))
+	}
+	return all
+}
+
+// TestPauses: how long it waits between looks, and between attempts.
+func TestPauses(t *testing.T) {
+	run(t, certificates.ForClient("n1"), func(t *testing.T, a *authority, c *certificates.Certificate, _ string) {
+		a.set(func() { a.down = errors.New("no server") })
+		expect := func(want ...time.Duration) {
+			t.Helper()
+			a.set(func() {
+				got := pauses(a.tried)
+				for i := range want {
+					want[i] *= time.Second
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("attempts after %v, want %v", got, want)
+				}
+				a.tried = nil
+			})
+		}
+		time.Sleep(400 * time.Second)
+		expect(2, 4, 8, 16, 32, 64, 128, 128)
+		a.set(func() { a.down, a.answer = nil, func(*request) {} })
+		time.Sleep(15 * time.Minute)
+		a.set(func() {
+			got := pauses(a.looked)[:10]
+			for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 100, 100, 100} {
+				if got[i] != want*time.Second/10 {
+					t.Errorf("looks after %v", got)
+					break
+				}
+			}
+			a.answer = a.issue
+		})
+		time.Sleep(5 * time.Minute)
+		serial(t, c)
+		// After a success it begins anew.
+		a.set(func() { a.down, a.tried = errors.New("no server"), nil })
+		for {
+			time.Sleep(time.Second)
+			var begun bool
+			a.set(func() { begun = len(a.tried) > 0 })
+			if begun {
+				break
+			}
+		}
+		time.Sleep(15 * time.Second)
+		expect(2, 4, 8)
+	})
+}
+
+// TestContent: a certificate is replaced as soon as it should say something else.
+func TestContent(t *testing.T) {
+	var mu sync.Mutex
+	name, groups := "a", []string{"x", "y"}
+	o := certificates.Options{Life: 200 * 365 * 24 * time.Hour, Template: func() *x509.CertificateRequest {
+		mu.Lock()
+		defer mu.Unlock()
+		return &x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: slices.Clone(groups)}, DNSNames: []string{"n", "n"}}
+	}}
+	run(t, o, func(t *testing.T, a *authority, _ *certificates.Certificate, _ string) {
+		for i, change := range []func(){
+			func() {}, func() { name = "b" }, func() { groups = []string{"x"} }, func() { groups = []string{"z"} },
+		} {
+			mu.Lock()
+			change()
+			mu.Unlock()
+			time.Sleep(time.Minute + time.Second)
+			if n := len(a.requests()); n != i+1 {
+				t.Errorf("%d requests after %d changes", n, i)
+			}
+		}
+		if s := a.requests()[0].Spec; *s.ExpirationSeconds != math.MaxInt32 {
+			t.Errorf("asked for %d seconds", *s.ExpirationSeconds)
+		}
+	})
+}
+
+// TestUnwritable: a certificate that cannot be kept is not used.
+func TestUnwritable(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := newAuthority(t)
+	c, err := certificates.Open(filepath.Join(dir, "pki", "node.pem"), a, certificates.ForClient("n1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range []func() error{
+		func() error { return os.Symlink(filepath.Join(dir, "file"), filepath.Join(dir, "pki")) },
+		func() error { return os.MkdirAll(filepath.Join(dir, "pki", "node.pem", "x"), 0o700) },
+	} {
+		if err := errors.Join(os.RemoveAll(filepath.Join(dir, "pki")), block()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Renew(t.Context()); err == nil {
+			t.Error("it says that it is written")
+		}
+		if _, err := c.Current(); !errors.Is(err, certificates.ErrNone) {
+			t.Errorf("it is used: %v", err)
+		}
+	}
 }
 
 // TestRefused: what becomes of a request is told.

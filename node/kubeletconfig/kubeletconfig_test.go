@@ -124,6 +124,15 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
+	merged := eviction.Default()
+	merged.Hard["memory.available"] = "1Gi"
+	if thresholds, err = eviction.Parse(merged); err != nil {
+		t.Fatal(err)
+	}
+	c, err = kubeletconfig.Open(write(t, "evictionHard: {memory.available: 1Gi}\nmergeDefaultEvictionSettings: true"))
+	if err != nil || !reflect.DeepEqual(c.Host.Upkeep.Thresholds, thresholds) {
+		t.Errorf("%+v, %v", c, err)
+	}
 	if c, err = kubeletconfig.Open(write(t, "enableServer: false\nresolvConf: ''")); err != nil || !c.Server.Disabled || c.Host.DNS.ResolvConf != "/dev/null" {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -188,6 +197,7 @@ func TestMistakes(t *testing.T) {
 		"evictionHard: {memory: 1Gi}":                          "evictionHard: ",
 		"evictionSoft: {memory.available: 1Gi}":                "evictionSoft: ",
 		"imageGCHighThresholdPercent: 70":                      "imageGCHighThresholdPercent: imageGCHighThresholdPercent must be above imageGCLowThresholdPercent",
+		"imageGCHighThresholdPercent: 80":                      "imageGCHighThresholdPercent: imageGCHighThresholdPercent must be above imageGCLowThresholdPercent, both in the range 0-100: 80, 80",
 		"imageGCHighThresholdPercent: 101":                     "imageGCHighThresholdPercent: ",
 		"imageGCLowThresholdPercent: -1":                       "imageGCLowThresholdPercent: ",
 		"containerLogMaxFiles: 1":                              "containerLogMaxFiles: must be greater than 1",

@@ -59,6 +59,10 @@ func TestBounds(t *testing.T) {
 	if e, ok := l.Last("ns", "h"); !ok || len(e.Verdicts) != 8 {
 		t.Errorf("%v, %t", e, ok)
 	}
+	l.Record(about("g", 1))
+	if got := names(l); got != "g h" {
+		t.Errorf("of one pod twice: %s", got)
+	}
 	l.Record(scheduler.Decision{})
 	if got := names(decisions.New(decisions.Options{})); got != "" {
 		t.Errorf("a new log has %s", got)
@@ -165,10 +169,15 @@ func TestRequests(t *testing.T) {
 			t.Errorf("%s: %d, want %d", at, w.Code, want)
 		}
 	}
+	head := httptest.NewRecorder()
+	l.Handler(path).ServeHTTP(head, httptest.NewRequestWithContext(t.Context(), http.MethodHead, path, nil))
+	if head.Code != http.StatusOK {
+		t.Errorf("HEAD: %v", head)
+	}
 	for _, method := range []string{http.MethodPost, http.MethodDelete, http.MethodPut} {
 		w := httptest.NewRecorder()
 		l.Handler(path).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
-		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
+		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" || w.Body.String() != "decisions can only be read\n" {
 			t.Errorf("%s: %v", method, w)
 		}
 	}

@@ -187,7 +187,7 @@ func TestPrioritize(t *testing.T) {
 		"unknown node": {`[{"Host":"x","Score":10},{"Host":"b","Score":3}]`, []string{"a 0", "b 60", "c 0"}, ""},
 		"failure":      {`[`, []string{"a 0", "b 0", "c 0"}, ""},
 		"too good":     {`[{"Host":"a","Score":11}]`, nil, `extender "URL/base/" returns an invalid score 11 for node "a", it should be in the range of [0, 10]`},
-		"too bad":      {`[{"Host":"a","Score":-1}]`, nil, `invalid score -1`},
+		"too bad":      {`[{"Host":"a","Score":-1}]`, nil, `returns an invalid score -1 for node "a"`},
 	} {
 		p := serve(t, c.answer)
 		config := p.config()
@@ -201,6 +201,9 @@ func TestPrioritize(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.want, verdicts(d)); diff != "" || d.Err != nil {
 			t.Errorf("%s: %v (-want +got)\n%s", name, d.Err, diff)
+		}
+		if s := d.Verdicts[0].Scores; len(s) != 1 || s[0].Skipped != (name == "failure") || s[0].Priority != config.URL {
+			t.Errorf("%s: scores %+v", name, s)
 		}
 	}
 }

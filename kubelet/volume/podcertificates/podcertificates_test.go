@@ -12,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -233,6 +234,86 @@ func TestIssue(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWaiting: while there is no certificate, the request is looked at more and more slowly, for a second or as long as the
+// caller waits.
+func TestWaiting(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		r := wanted("ED25519")
+		var looks []time.Duration
+		begun := time.Now()
+		w.fail = func(what string) error {
+			if what == "get podcertificaterequests" {
+				looks = append(looks, time.Since(begun)/time.Millisecond)
+			}
+			return nil
+		}
+		w.refused(r, "credential bundle is not issued yet")
+		if want := []time.Duration{0, 20, 60, 140, 300, 620, 940}; !slices.Equal(looks, want) || time.Since(begun) != 940*time.Millisecond {
+			t.Errorf("looked after %d ms, gave up after %v", looks, time.Since(begun))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		begun = time.Now()
+		if _, err := w.subject.Certificate(ctx, r); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 100*time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(begun), err)
+		}
+	})
+}
+
+// TestChain: only certificates are taken from what the signer writes, and only what it means from its conditions.
+func TestChain(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		r := wanted("ED25519")
+		w.refused(r, "credential bundle is not issued yet")
+		q := w.open()
+		w.issue()
+		q, err := client.As[*certificatesv1.PodCertificateRequest](w.api.Get(t.Context(), at(q.Name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf := q.Status.CertificateChain
+		block, _ := pem.Decode([]byte(leaf))
+		block.Headers = map[string]string{"Comment": "mine"}
+		for text, want := range map[string]string{
+			leaf:                        leaf,
+			"first\n" + leaf + "\nlast": leaf,
+			leaf + "and\n" + string(pem.EncodeToMemory(block)): leaf + leaf,
+		} {
+			answer := q.DeepCopy()
+			answer.Status.CertificateChain = text
+			answer.Status.Conditions = slices.Concat([]metav1.Condition{{Type: "Strange", Status: "True"}}, answer.Status.Conditions, []metav1.Condition{{Type: "Denied", Status: "True"}})
+			answer.Status.BeginRefreshAt, answer.Status.NotAfter = nil, nil
+			c := podcertificates.New(fixed{node{w}, answer}, func() (string, types.UID) { return "n1", "node-uid" }, podcertificates.Options{})
+			b, err := c.Certificate(t.Context(), r)
+			if err != nil || string(b.Chain) != want {
+				t.Errorf("%v, %s", err, b.Chain)
+			}
+			// A signer that names no times has it replaced at once.
+			if time.Until(b.Next) != 10*time.Second {
+				t.Errorf("next in %v", time.Until(b.Next))
+			}
+			w.fail = func(string) error { return errors.New("down") }
+			if _, err := c.Certificate(t.Context(), r); err != nil { // its end and the failure are told to nobody
+				t.Error(err)
+			}
+			w.fail = func(string) error { return nil }
+		}
+	})
+}
+
+// fixed is a node whose requests are all answered alike.
+type fixed struct {
+	node
+	answer *certificatesv1.PodCertificateRequest
+}
+
+func (f fixed) Get(ctx context.Context, t client.Target) (runtime.Object, error) {
+	if t.Resource.Resource == "podcertificaterequests" {
+		return f.answer, nil
+	}
+	return f.node.Get(ctx, t)
 }
 
 // TestReplace: a certificate is replaced when its signer says so, by one with another key, and stays in use until then.
