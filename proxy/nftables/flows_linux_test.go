@@ -1,6 +1,7 @@
 package nftables_test
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -77,6 +78,7 @@ func (p *proof) askFlows() {
 		f.to = got.server
 		switch {
 		case !had.IsValid():
+			delete(p.sticky, stickiness(q)) // it may be what makes the client remembered
 		case owner != nil && slices.Contains(owner.Serving, had):
 			p.counts.flows.Add(1)
 			if got.server != had {
@@ -84,9 +86,14 @@ func (p *proof) askFlows() {
 			}
 		case q.want.Action == proxy.Forward:
 			p.counts.cut.Add(1)
-			if !slices.Contains(q.want.Endpoints, got.server) {
-				p.t.Errorf("%s to %s: now answered by %v and before by %s; want %+v", f.name, f.target, got, had, q.want)
+			say := func(format string, args ...any) {
+				p.t.Errorf("%s to %s: %s; want %+v", f.name, f.target, fmt.Sprintf(format, args...), q.want)
 			}
+			if !slices.Contains(q.want.Endpoints, got.server) {
+				say("now answered by %v and before by %s", got, had)
+			}
+			q.got = got
+			p.remember(q, say)
 		default:
 			p.counts.cut.Add(1)
 			if got.action == proxy.Forward {
@@ -154,7 +161,9 @@ func (p *proof) begin(c client, t target) {
 		p.t.Fatal(err)
 	}
 	if said, err := inquire(f.conn); err == nil {
-		f.to = parse(p.n, said).server
+		q.got = parse(p.n, said)
+		f.to = q.got.server
+		p.remember(q, func(format string, args ...any) { p.t.Errorf("%s to %s: %s", c.name, t, fmt.Sprintf(format, args...)) })
 	}
 	p.flows = append(p.flows, f)
 }
