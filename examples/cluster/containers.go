@@ -81,6 +81,9 @@ func (m *machines) join(authority *pki.Authority, o *cluster.Options) []lifecycl
 	m.authority, o.Nodes.Run = authority, m.run
 	o.Kinds = append(o.Kinds, m.usage.kinds(o.Logger)...)
 	o.Components = append(o.Components, m.settings.serviceProxy())
+	if !m.settings.disabled("networkpolicies") && !m.settings.disabled("nodes") {
+		o.Components = append(o.Components, m.isolation())
+	}
 	if m.names != nil {
 		o.Extensions = append(o.Extensions, m.names.Extension())
 	}
@@ -211,7 +214,7 @@ func (m *machines) down(ctx context.Context) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	errs := []error{m.settings.removeServices(ctx)}
+	errs := []error{m.settings.removeServices(ctx), m.settings.removePolicies(ctx)}
 	for _, e := range entries {
 		m.say("removing node %s", e.Name())
 		errs = append(errs, m.remove(ctx, e.Name()))

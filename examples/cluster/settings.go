@@ -96,9 +96,9 @@ Flags:
                         registry of images can be reached, make images of nginx and busybox, too
   --down                remove all that nodes of real containers have on this machine, and end the cluster that
                         runs them; the API's state stays
-  --disable LIST        leave out some of scheduler, controllers, nodes, dns, separated by commas, so that other
-                        programs can take their place; their kubeconfig files are written to DIR. Only real
-                        containers have a dns, in the service kube-dns
+  --disable LIST        leave out some of scheduler, controllers, nodes, dns, networkpolicies, separated by commas, so
+                        that other programs can take their place; their kubeconfig files are written to DIR. Only
+                        real containers have a dns, in the service kube-dns, and network policies in effect
   --disable-admission-plugins LIST
                         leave out some admission plugins, as kube-apiserver's flag. On by default are:
                         %s
@@ -182,7 +182,9 @@ const (
 )
 
 // components are the values of --disable.
-func components() []string { return []string{"scheduler", "controllers", "nodes", "dns"} }
+func components() []string {
+	return []string{"scheduler", "controllers", "nodes", "dns", "networkpolicies"}
+}
 
 // parse reads the command line. Its errors say what to write instead.
 func parse(args []string, getenv func(string) string, help io.Writer) (settings, error) {
