@@ -16,10 +16,9 @@
 // Package plugins has the plugins of upstream's default profile, package volumes what those about volumes know, package
 // devices which devices are free for resource claims, and package groups what those know that place pods near each other or
 // apart; package budgets knows which pods may be preempted. Package schedulerconfig reads profiles from upstream's
-// configuration files, and package extender asks programs elsewhere. Package
-// decisions keeps the last decisions. Package schedulertest tests other plugins against the
-// same contracts, and package signature makes them as
-// fast.
+// configuration files, and package extender asks programs elsewhere. Package decisions keeps the last decisions, and
+// package whatif answers what would happen if the cluster were another. Package schedulertest tests other plugins against
+// the same contracts, and package signature makes them as fast.
 //
 // # Differences from upstream
 //

@@ -61,6 +61,13 @@ func (f preemptorFunc) Preempt(ctx context.Context, t *Trial) (*Nomination, erro
 	return f.preempt(ctx, t)
 }
 
+// Preempt calls the profile's preemptors for a failed attempt, as a Scheduler does, and returns the pod's nomination, nil if it
+// keeps its own, and what follows the predicates' reasons in its message. It serves what-if questions: nothing is removed.
+func (p *Profile) Preempt(ctx context.Context, t *Trial) (nomination *Nomination, message string) {
+	f := followers{preemptors: of[Preemptor](p, RolePreemptor)}
+	return f.preempt(ctx, t)
+}
+
 // preempt calls the preemptors and returns the pod's nomination and the message about it.
 func (f *followers) preempt(ctx context.Context, t *Trial) (nomination *Nomination, message string) {
 	var reasons []string

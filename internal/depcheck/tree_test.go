@@ -109,6 +109,7 @@ func siblings() map[string][]string {
 		"registry/request":          {"authz/selector", "internal/jsonpatch", "internal/strategicpatch"},
 		"scheduler":                 {"client", "events", "informer", "internal/pause", "podspec/features", "podspec/restart"},
 		"scheduler/schedulerconfig": {"internal/configfile"},
+		"scheduler/whatif/load":     {"client", "informer", "informer/memory", "internal/boundedyaml"}, // objects of a server, or in files
 		"storage":                   {"internal/pause", "internal/boundedyaml"},
 	}
 }
@@ -267,6 +268,8 @@ func behind() map[string][]string {
 		"scheduler/signature":                            {},
 		"scheduler/devices":                              {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
 		"scheduler/volumes":                              {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
+		"scheduler/whatif":                               {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
+		"scheduler/whatif/load":                          {"client", "events", "informer", "informer/memory", "internal/boundedyaml", "internal/pause", "podspec/features", "podspec/restart", "scheduler", "scheduler/budgets", "scheduler/devices", "scheduler/groups", "scheduler/internal/retry", "scheduler/plugins", "scheduler/queue", "scheduler/signature", "scheduler/volumes"},
 		"scheduler/schedulertest":                        {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
 		"storage":                                        {},
 		"storage/internal/bulk":                          {"storage"},
@@ -413,6 +416,7 @@ func limits() map[string]int {
 		"registry/request":                    150,
 		"scheduler":                           90,
 		"scheduler/devices/structured":        235, // upstream's allocator, CEL
+		"scheduler/whatif/load":               105, // apimachinery's decoding
 		"storage":                             0,
 		"storage/etcd":                        160, // etcd's client, gRPC
 		"storage/internal":                    1,   // the B-tree of k8s.io/utils, as the two below
@@ -491,7 +495,7 @@ func leaves() map[string][]string {
 		"gopkg.in/yaml.v3":                  {},
 		"k8s.io/apimachinery/pkg/util/yaml": {},
 		// These accept YAML where JSON is meant. Packages that import them must check with boundedyaml first.
-		"k8s.io/apimachinery/pkg/runtime/serializer": {"storage/encryption/config", "internal/boundedcbor", "internal/restclient", "internal/transcript"},
+		"k8s.io/apimachinery/pkg/runtime/serializer": {"storage/encryption/config", "internal/boundedcbor", "internal/restclient", "internal/transcript", "scheduler/whatif/load"},
 		"k8s.io/client-go/tools/clientcmd":           {"client/kubeconfig"},
 		"github.com/container-storage-interface":     {"kubelet/volume/csi"},
 		"google.golang.org/grpc":                     {"cri/internal/wire", "cri/remote", "cri/serve", "node/containerd", "kubelet/internal/registrars", "kubelet/prober", "kubelet/volume/csi", "storage/encryption/kms", "storage/encryption/kms/kmstest", "storage/etcd"},
