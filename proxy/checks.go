@@ -36,38 +36,14 @@ func ChecksOf(service *corev1.Service, slices []*discoveryv1.EndpointSlice, node
 	}
 	for _, ip := range clusterIPs(service) {
 		ready := map[netip.Addr]bool{}
-		own := addressed(slices, ip.Is6())
-		for _, port := range portsOf(own) {
-			port.ClusterIP = ip
-			for _, e := range endpoints(own, &port) {
+		for _, offered := range offers(addressed(slices, ip.Is6())) { // whether or not the service has the port
+			for _, e := range endpoints(offered, ip.Is6()) {
 				if e.on(node) && e.ready() {
 					ready[e.to.Addr()] = true
 				}
 			}
 		}
 		all = append(all, Check{Port: uint16(spec.HealthCheckNodePort), Is6: ip.Is6(), Endpoints: len(ready)}) //nolint:gosec // validated
-	}
-	return all
-}
-
-// portsOf are the names and protocols of the slices' ports, whether or not the service has them.
-func portsOf(slices []*discoveryv1.EndpointSlice) (all []Port) {
-	type key struct {
-		name     string
-		protocol corev1.Protocol
-	}
-	seen := map[key]bool{}
-	for _, s := range slices {
-		for i := range s.Ports {
-			k := key{protocol: protocolOf(&s.Ports[i])}
-			if s.Ports[i].Name == nil {
-				continue
-			}
-			if k.name = *s.Ports[i].Name; !seen[k] {
-				seen[k] = true
-				all = append(all, Port{Name: k.name, Protocol: k.protocol})
-			}
-		}
 	}
 	return all
 }

@@ -30,11 +30,11 @@ func Of(service *corev1.Service, slices []*discoveryv1.EndpointSlice, node Node)
 	}
 	var all []Port
 	for _, ip := range clusterIPs(service) {
-		own := addressed(slices, ip.Is6())
+		offered := offers(addressed(slices, ip.Is6()))
 		for i := range service.Spec.Ports {
 			port := describe(service, &service.Spec.Ports[i], ip)
 			port.admit(node)
-			port.route(endpoints(own, &port), node)
+			port.route(endpoints(offered[portName{port.Name, port.Protocol}], ip.Is6()), node)
 			all = append(all, port)
 		}
 	}
@@ -199,23 +199,48 @@ func protocolOf(p *discoveryv1.EndpointPort) corev1.Protocol {
 	return *p.Protocol
 }
 
-// endpoints are those of the port, sorted by address. Of several with one address, one that does not terminate counts:
-// a new pod may have the address of an old one.
-func endpoints(from []*discoveryv1.EndpointSlice, p *Port) []endpoint {
-	var all []endpoint
+// portName is what ports of services and of slices have in common.
+type portName struct {
+	name     string
+	protocol corev1.Protocol
+}
+
+// offer is a slice with a port of that name.
+type offer struct {
+	slice *discoveryv1.EndpointSlice
+	port  uint16
+}
+
+// offers are the slices by the names of their ports, in order. Both may have thousands of ports.
+func offers(from []*discoveryv1.EndpointSlice) map[portName][]offer {
+	all := map[portName][]offer{}
 	for _, slice := range from {
-		for _, port := range slice.Ports {
-			if port.Name == nil || *port.Name != p.Name || port.Port == nil || *port.Port == 0 || protocolOf(&port) != p.Protocol {
+		for i := range slice.Ports {
+			p := &slice.Ports[i]
+			if p.Name == nil || p.Port == nil || *p.Port <= 0 || *p.Port > 1<<16-1 {
 				continue
 			}
-			for i := range slice.Endpoints {
-				e := &slice.Endpoints[i]
-				if len(e.Addresses) == 0 {
-					continue
-				}
-				if a, ok := address(e.Addresses[0]); ok && a.Is6() == p.Is6() {
-					all = append(all, endpoint{e, netip.AddrPortFrom(a, uint16(*port.Port))}) //nolint:gosec // validated
-				}
+			name, o := portName{*p.Name, protocolOf(p)}, offer{slice, uint16(*p.Port)}
+			if had := all[name]; len(had) == 0 || had[len(had)-1] != o { // one slice may say the same often
+				all[name] = append(had, o)
+			}
+		}
+	}
+	return all
+}
+
+// endpoints are those of a port, sorted by address. Of several with one address, one that does not terminate counts: a new
+// pod may have the address of an old one.
+func endpoints(from []offer, is6 bool) []endpoint {
+	var all []endpoint
+	for _, o := range from {
+		for i := range o.slice.Endpoints {
+			e := &o.slice.Endpoints[i]
+			if len(e.Addresses) == 0 {
+				continue
+			}
+			if a, ok := address(e.Addresses[0]); ok && a.Is6() == is6 {
+				all = append(all, endpoint{e, netip.AddrPortFrom(a, o.port)})
 			}
 		}
 	}

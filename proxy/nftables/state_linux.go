@@ -18,6 +18,7 @@ type state struct {
 	shared   map[element]int   // how many ports need the element
 	choices  map[choice]uint32 // numbers them
 	chains   map[familyChoice]bool
+	users    map[familyChoice]int // how many pools use the chains; those without remain
 }
 
 type familyChoice struct {
@@ -41,6 +42,7 @@ func newState(services int) *state {
 	return &state{
 		services: make(map[proxy.Service][]proxy.Port, services), numbers: make(map[identity]uint32, services),
 		taken: make(map[uint32]bool, services), fronts: make(map[front][]claim, services), shared: map[element]int{}, choices: map[choice]uint32{}, chains: map[familyChoice]bool{},
+		users: map[familyChoice]int{},
 	}
 }
 
@@ -82,6 +84,12 @@ func (s *state) choice(c choice) uint32 {
 		s.choices[c] = n
 	}
 	return n
+}
+
+// crowded reports whether many chains are of no use: services may have had any number of endpoints and any affinity.
+func (s *state) crowded() bool {
+	const few = 128
+	return len(s.chains) > few && len(s.chains) > 2*len(s.users)
 }
 
 // changes collects what a transaction does to elements.
@@ -160,6 +168,7 @@ func (s *state) claim(name proxy.Service, ports []proxy.Port, add func(element),
 			s.fronts[f] = slices.Insert(all, at, c)
 		},
 		choice: func(c familyChoice) {
+			s.users[c]++
 			if !s.chains[c] {
 				s.chains[c] = true
 				chain(c)
@@ -186,7 +195,11 @@ func (s *state) retract(name proxy.Service, remove func(element)) {
 				delete(s.fronts, f)
 			}
 		},
-		choice: func(familyChoice) {}, // its chains stay for the next service with as many endpoints
+		choice: func(c familyChoice) { // its chains stay for the next service with as many endpoints
+			if s.users[c]--; s.users[c] == 0 {
+				delete(s.users, c)
+			}
+		},
 	})
 }
 

@@ -103,10 +103,13 @@ func (w *Writer) Sync(_ context.Context, tables proxy.Tables) error {
 }
 
 // Update implements proxy.Writer.
-func (w *Writer) Update(_ context.Context, services map[proxy.Service][]proxy.Port) error {
+func (w *Writer) Update(ctx context.Context, services map[proxy.Service][]proxy.Port) error {
 	s := w.state
 	if s == nil {
 		return ErrUnsynced
+	}
+	if s.crowded() {
+		return w.anew(ctx, services)
 	}
 	w.state = nil // until the kernel has it
 	had := map[proxy.Service][]proxy.Port{}
@@ -136,6 +139,20 @@ func (w *Writer) Update(_ context.Context, services map[proxy.Service][]proxy.Po
 	w.state = s
 	w.forget(had, services)
 	return nil
+}
+
+// anew writes all tables with these changes.
+func (w *Writer) anew(ctx context.Context, changed map[proxy.Service][]proxy.Port) error {
+	switch intact, err := w.intact(); {
+	case err != nil:
+		return err
+	case !intact:
+		return ErrChanged
+	}
+	all := maps.Clone(w.state.services)
+	maps.Copy(all, changed)
+	maps.DeleteFunc(all, func(_ proxy.Service, ports []proxy.Port) bool { return len(ports) == 0 })
+	return w.Sync(ctx, proxy.Tables{Settings: w.settings, Services: all})
 }
 
 // Intact implements proxy.Writer. It is cheap as long as nobody changes any table.

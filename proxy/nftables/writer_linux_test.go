@@ -180,6 +180,28 @@ func TestOthers(t *testing.T) {
 	}
 }
 
+// Chains are for a number of endpoints and an affinity, of which a service may have had any.
+func TestChainsAreBounded(t *testing.T) {
+	n := newNetwork(t, 3)
+	w := n.writer(t)
+	services := one(n, corev1.ProtocolTCP, 0, 0)
+	if err := w.Sync(t.Context(), proxy.Tables{Settings: settings(), Services: services}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 400 {
+		services := one(n, corev1.ProtocolTCP, time.Duration(1+i)*time.Second, 0, 1)
+		if err := w.Update(t.Context(), services); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Count(nettest.Run(t, "", "nft", "-t", "list", "table", "inet", "keelson-proxy"), "chain "); got > 900 {
+		t.Errorf("%d chains", got)
+	}
+	if got := n.send("outside", corev1.ProtocolTCP, theOne(), 10*time.Second); got.action != proxy.Forward {
+		t.Errorf("%+v", got)
+	}
+}
+
 // many are so many services with two endpoints each.
 func many(count int) proxy.Tables {
 	tables := proxy.Tables{Settings: settings(), Services: make(map[proxy.Service][]proxy.Port, count)}
