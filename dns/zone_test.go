@@ -200,6 +200,9 @@ func TestAnswers(t *testing.T) {
 		{"d.f.ip6.arpa. PTR", notOurs},
 		{"web.default.svc.in-addr.arpa. A", notOurs},
 		{"in-addr.arpa. PTR", "soa in-addr.arpa."},
+		{"svc.in-addr.arpa. PTR", "soa in-addr.arpa."}, // as CoreDNS
+		{"svc.ip6.arpa. PTR", "soa ip6.arpa."},
+		{"1.1.96.::ffff:10.in-addr.arpa. PTR", notOurs},
 
 		// Others.
 		{"example.com. A", notOurs},

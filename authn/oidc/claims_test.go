@@ -259,12 +259,18 @@ func TestDistributed(t *testing.T) {
 // upper is a compiler whose expressions are names of claims, or fail.
 type upper struct{}
 
-func (upper) Claims(text string, _ bool) (oidc.Expression, error) { return compiled(text) }
-func (upper) User(text string) (oidc.Expression, error)           { return compiled(text) }
+func (upper) Claims(text string, condition bool) (oidc.Expression, error) {
+	if condition && strings.HasPrefix(text, "value") || !condition && strings.HasPrefix(text, "condition") {
+		return nil, errors.New("it is of the other kind")
+	}
+	return compiled(text)
+}
+
+func (upper) User(text string) (oidc.Expression, error) { return compiled(text) }
 
 func compiled(text string) (oidc.Expression, error) {
-	if text == "wrong" {
-		return nil, errors.New("compilation failed")
+	if text == "" || strings.HasPrefix(text, "wrong") {
+		return expression(text), errors.New("compilation failed")
 	}
 	return expression(text), nil
 }

@@ -61,8 +61,8 @@ func newSource(client *http.Client, issuer, at string) *source {
 func (s *source) run(ctx context.Context) error {
 	defer s.end()
 	defer s.client.CloseIdleConnections()
-	url, ok := s.discover(ctx)
-	if !ok {
+	url := s.discover(ctx)
+	if url == "" {
 		return nil
 	}
 	tick := time.NewTicker(refresh)
@@ -78,8 +78,8 @@ func (s *source) run(ctx context.Context) error {
 	}
 }
 
-// discover asks the issuer where its keys are until it answers; ok is false if ctx ended before.
-func (s *source) discover(ctx context.Context) (url string, ok bool) {
+// discover asks the issuer where its keys are until it answers; it returns nothing if ctx ended before.
+func (s *source) discover(ctx context.Context) (url string) {
 	tick := time.NewTicker(retry)
 	defer tick.Stop()
 	for {
@@ -89,15 +89,15 @@ func (s *source) discover(ctx context.Context) (url string, ok bool) {
 		s.mu.Unlock()
 		if err == nil {
 			close(s.discovered)
-			return url, true
+			return url
 		}
 		if ctx.Err() != nil {
-			return "", false
+			return ""
 		}
 		s.failed(err)
 		select {
 		case <-ctx.Done():
-			return "", false
+			return ""
 		case <-tick.C:
 		}
 	}

@@ -131,7 +131,7 @@ func TestRotation(t *testing.T) {
 		if err := verify(keyNext()); err == nil || !strings.Contains(err.Error(), "oidc: failed to decode keys: got Content-Type = application/json, but could not unmarshal as JSON") {
 			t.Errorf("bad keys: %v", err)
 		}
-		for kind, want := range map[string]string{"text/html": `got "text/html"`, "application/json; charset=utf-8": "got Content-Type = application/json, but", "application/": `got "application/"`} {
+		for kind, want := range map[string]string{"text/html": `got "text/html"`, "application/json; charset=utf-8": "got Content-Type = application/json, but", "application/": `got "application/"`, "application/json; charset": `got "application/json; charset"`} {
 			i.answer("/keys", "<"+strings.Repeat("é", 1000))
 			i.mu.Lock()
 			i.kind = kind
@@ -140,6 +140,12 @@ func TestRotation(t *testing.T) {
 			if err := verify(keyNext()); err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), " <"+strings.Repeat("é", 511)+"...") {
 				t.Errorf("%s: %v", kind, err)
 			}
+		}
+		enough := "<>" + strings.Repeat("é", 511)
+		i.answer("/keys", enough)
+		time.Sleep(time.Second)
+		if err := verify(keyNext()); err == nil || !strings.HasSuffix(err.Error(), " "+enough) {
+			t.Errorf("an answer of 1024 bytes: %v", err)
 		}
 	})
 }
@@ -174,6 +180,15 @@ func TestRate(t *testing.T) {
 		if n := i.fetches(); n > 15 {
 			t.Errorf("%d fetches", n)
 		}
+		// What became of the last attempt is not told to those for whom there is none.
+		i.set(true)
+		time.Sleep(time.Second)
+		for _, want := range []string{"503 Service Unavailable: down\n", "failed to verify id token signature"} {
+			if _, err := v.Verify(t.Context(), keyNext().sign(claims(nil))); err == nil || !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("while it is down: %v, want %s", err, want)
+			}
+		}
+		i.set(false)
 		i.rotate(keyNext())
 		time.Sleep(time.Second)
 		if _, err := v.Verify(t.Context(), keyNext().sign(claims(nil))); err != nil {

@@ -78,7 +78,13 @@ func TestValidate(t *testing.T) {
 			`issuer.egressSelectorType: Invalid value: "cluster": egress selector is not supported when StructuredAuthenticationConfigurationEgressSelector feature gate is disabled`,
 		}},
 
-		"rules": {rules(oidc.ClaimValidationRule{Claim: "a", RequiredValue: "x"}, oidc.ClaimValidationRule{Claim: "b"}, oidc.ClaimValidationRule{Expression: "a", Message: "m"}, oidc.ClaimValidationRule{Expression: "b"}), nil},
+		"rules": {rules(oidc.ClaimValidationRule{Claim: "a", RequiredValue: "x"}, oidc.ClaimValidationRule{Claim: "b"}, oidc.ClaimValidationRule{Expression: "condition a", Message: "m"}, oidc.ClaimValidationRule{Expression: "b"}), nil},
+		"values": {func(c *oidc.Config) {
+			c.ClaimMappings = oidc.ClaimMappings{
+				Username: oidc.PrefixedClaimOrExpression{Expression: "value"}, Groups: oidc.PrefixedClaimOrExpression{Expression: "value"},
+				UID: oidc.ClaimOrExpression{Expression: "value"}, Extra: []oidc.ExtraMapping{{Key: "example.com/a", ValueExpression: "value"}},
+			}
+		}, nil},
 		"wrong rules": {rules(oidc.ClaimValidationRule{}, oidc.ClaimValidationRule{Claim: "a", Expression: "b"}, oidc.ClaimValidationRule{Claim: "a", Message: "m"}, oidc.ClaimValidationRule{Expression: "b", RequiredValue: "v"}), []string{
 			"claimValidationRules[0]: Required value: claim or expression is required",
 			`claimValidationRules[1]: Invalid value: "a": ` + both,
@@ -91,12 +97,16 @@ func TestValidate(t *testing.T) {
 			`claimValidationRules[3].claim: Duplicate value: "a"`,
 		}},
 
-		"no name":             {username(oidc.PrefixedClaimOrExpression{Prefix: new("x")}), []string{"claimMappings.username: Required value: claim or expression is required"}},
-		"both names":          {username(oidc.PrefixedClaimOrExpression{Claim: "sub", Expression: "email;"}), []string{`claimMappings.username: Invalid value: "": ` + both}},
-		"prefix":              {username(oidc.PrefixedClaimOrExpression{Expression: "email;", Prefix: new("x")}), []string{`claimMappings.username.prefix: Invalid value: "x": may not be specified when expression is set`}},
-		"no prefix":           {username(oidc.PrefixedClaimOrExpression{Claim: "sub"}), []string{"claimMappings.username.prefix: Required value: prefix is required when claim is set. It can be set to an empty string to disable prefixing"}},
-		"bad name":            {username(oidc.PrefixedClaimOrExpression{Expression: "wrong"}), []string{`claimMappings.username.expression: Invalid value: "wrong": compilation failed`}},
-		"email":               {username(oidc.PrefixedClaimOrExpression{Expression: "email;"}), []string{`claimMappings.username.expression: Invalid value: "email;": ` + emailUnverified}},
+		"no name":    {username(oidc.PrefixedClaimOrExpression{Prefix: new("x")}), []string{"claimMappings.username: Required value: claim or expression is required"}},
+		"both names": {username(oidc.PrefixedClaimOrExpression{Claim: "sub", Expression: "email;"}), []string{`claimMappings.username: Invalid value: "": ` + both}},
+		"prefix":     {username(oidc.PrefixedClaimOrExpression{Expression: "email;", Prefix: new("x")}), []string{`claimMappings.username.prefix: Invalid value: "x": may not be specified when expression is set`}},
+		"no prefix":  {username(oidc.PrefixedClaimOrExpression{Claim: "sub"}), []string{"claimMappings.username.prefix: Required value: prefix is required when claim is set. It can be set to an empty string to disable prefixing"}},
+		"bad name":   {username(oidc.PrefixedClaimOrExpression{Expression: "wrong"}), []string{`claimMappings.username.expression: Invalid value: "wrong": compilation failed`}},
+		"email":      {username(oidc.PrefixedClaimOrExpression{Expression: "email;"}), []string{`claimMappings.username.expression: Invalid value: "email;": ` + emailUnverified}},
+		"email verified by what is wrong": {func(c *oidc.Config) {
+			c.ClaimMappings.Username = oidc.PrefixedClaimOrExpression{Expression: "email;"}
+			c.ClaimValidationRules = []oidc.ClaimValidationRule{{Expression: "wrong;email_verified;"}}
+		}, []string{`claimValidationRules[0].expression: Invalid value: "wrong;email_verified;": compilation failed`, `claimMappings.username.expression: Invalid value: "email;": ` + emailUnverified}},
 		"verified email":      {username(oidc.PrefixedClaimOrExpression{Expression: "email;email_verified;"}), nil},
 		"only whether":        {username(oidc.PrefixedClaimOrExpression{Expression: "email_verified;"}), nil},
 		"groups":              {groups(oidc.PrefixedClaimOrExpression{Expression: "x"}), nil},

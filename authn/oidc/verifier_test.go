@@ -115,6 +115,8 @@ func TestRefusals(t *testing.T) {
 		"good":                        {v, keyRSA().sign(claims(nil)), "", nil},
 		"one of several":              {several, keyRSA().sign(claims(map[string]any{"aud": []string{"x", "web"}})), "", nil},
 		"another algorithm":           {several, keyEC().sign(claims(nil)), "", nil},
+		"no key ID":                   {v, key{"", jose.RS256, keyRSA().private}.sign(claims(nil)), "", nil},
+		"another key ID":              {v, key{"other", jose.RS256, keyRSA().private}.sign(claims(nil)), "oidc: verify token: failed to verify signature", oidc.ErrSignature},
 		"algorithm":                   {v, keyEC().sign(claims(nil)), `oidc: verify token: oidc: id token signed with unsupported algorithm, expected ["RS256"] got "ES256"`, oidc.ErrSignature},
 		"signature":                   {v, key{"rsa", jose.RS256, keyNext().private}.sign(claims(nil)), "oidc: verify token: failed to verify signature: failed to verify id token signature", oidc.ErrSignature},
 		"audience":                    {v, keyRSA().sign(claims(map[string]any{"aud": "web"})), `oidc: verify token: oidc: expected audience "api" got ["web"]`, oidc.ErrAudience},

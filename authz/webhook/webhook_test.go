@@ -192,3 +192,25 @@ func TestRoom(t *testing.T) {
 		t.Errorf("asked %d times what is kept", got)
 	}
 }
+
+// TestWords: of what a server says at length only the beginning is passed on.
+func TestWords(t *testing.T) {
+	for _, tt := range []struct{ says, want string }{
+		{strings.Repeat("é", 512), strings.Repeat("é", 512)},
+		{strings.Repeat("é", 513), strings.Repeat("é", 512) + "..."},
+		{"x" + strings.Repeat("é", 512), "x" + strings.Repeat("é", 511) + "..."},
+	} {
+		var fails error
+		z := webhook.New(webhook.ReviewerFunc(func(context.Context, *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error) {
+			return &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Reason: tt.says}}, fails
+		}), webhook.Options{KeepOthers: -1})
+		attributes := authz.Attributes{User: &authn.Identity{Name: "ann"}, Verb: "get", Path: "/x"}
+		if d, err := z.Authorize(t.Context(), attributes); err != nil || d.Reason != tt.want {
+			t.Errorf("%d bytes of reason, %v", len(d.Reason), err)
+		}
+		fails = errors.New(tt.says)
+		if _, err := z.Authorize(t.Context(), attributes); !errors.Is(err, webhook.ErrReview) || err.Error() != "access review failed: "+tt.want {
+			t.Errorf("%v", err)
+		}
+	}
+}

@@ -91,9 +91,6 @@ func New(c Config, o Options) (*Authentication, error) {
 }
 
 func prepared(o Options) *Authentication {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
 	if len(o.SigningAlgorithms) == 0 {
 		o.SigningAlgorithms = oidc.SigningAlgorithms()
 	}

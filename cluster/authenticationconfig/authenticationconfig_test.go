@@ -33,7 +33,7 @@ func TestRefused(t *testing.T) {
 	}{
 		"empty":          {"", 0, `apiVersion "" and kind "": want apiVersion apiserver.config.k8s.io/v1 and kind AuthenticationConfiguration`},
 		"another kind":   {"apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n", 1, "want apiVersion apiserver.config.k8s.io/v1"},
-		"no YAML":        {"a: [", 0, "yaml"},
+		"no YAML":        {"a: [", 0, "yaml: line 1: did not find"},
 		"unknown field":  {head + "jwt:\n" + jwt("a.example.com") + "  usernames: {}\n", 6, `unknown field "jwt[0].usernames"`},
 		"twice":          {head + "jwt: []\njwt: []\n", 0, `line 4: key "jwt" already set in map`},
 		"no HTTPS":       {head + "jwt:\n- issuer: {url: 'http://a', audiences: [api]}\n  claimMappings: {username: {claim: sub, prefix: ''}}\n", 4, `jwt[0].issuer.url: Invalid value: "http://a": URL scheme must be https`},
@@ -59,6 +59,9 @@ func TestRefused(t *testing.T) {
 		if a, err := authenticationconfig.Open(write(t, text), authenticationconfig.Options{}); err != nil || a == nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if _, err := authenticationconfig.Open(write(t, head+"jwt:\n"+jwt("a")), authenticationconfig.Options{SigningAlgorithms: []string{"none"}}); err == nil || !strings.Contains(err.Error(), `unsupported signing alg: "none"`) {
+		t.Error(err)
 	}
 	if _, err := authenticationconfig.Open("/nowhere", authenticationconfig.Options{}); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Error(err)
@@ -135,7 +138,7 @@ func TestReload(t *testing.T) {
 		verify("a.example.com", true)
 		verify("b.example.com", true)
 		for _, bad := range []struct{ text, told string }{
-			{head + "jwt: 7\n", "cannot unmarshal"},
+			{head + "jwt: 7\n", `error="` + path + ":1: json: cannot unmarshal"},
 			{head + "jwt:\n" + jwt("b.example.com") + "anonymous: {enabled: false}\n", "anonymous: Forbidden: changed from initial configuration file"},
 			{head + "jwt:\n" + jwt("b.example.com"), "anonymous: Forbidden: changed from initial configuration file"},
 		} {
@@ -147,9 +150,18 @@ func TestReload(t *testing.T) {
 		// New issuers have a minute to answer, and then another one.
 		world.set("c.example.com", true)
 		rewrite(t, path, head+"jwt:\n"+jwt("b.example.com")+jwt("c.example.com")+"anonymous: {enabled: true}\n")
-		pass(62*time.Second, "503 Service Unavailable")
+		pass(62*time.Second, "failed to reload authentication config")
 		verify("a.example.com", true)
 		verify("c.example.com", false)
+		rewrite(t, path, head+"jwt:\n"+jwt("a.example.com")+jwt("b.example.com")+"anonymous: {enabled: true}\n")
+		pass(70*time.Second, "reloaded authentication config")
+		tried := world.times("c.example.com")
+		pass(time.Minute, "")
+		if n := world.times("c.example.com"); n != tried {
+			t.Error("an issuer that did not answer is asked although the file does not name it any more")
+		}
+		rewrite(t, path, head+"jwt:\n"+jwt("b.example.com")+jwt("c.example.com")+"anonymous: {enabled: true}\n")
+		pass(3*time.Second, "503 Service Unavailable")
 		world.set("c.example.com", false)
 		pass(15*time.Second, "reloaded authentication config")
 		verify("a.example.com", false)
@@ -170,6 +182,18 @@ func TestReload(t *testing.T) {
 		synctest.Wait()
 		known("b.example.com", "c.example.com")
 		verify("b.example.com", true)
+		// Keys are asked for again in time, of each issuer once; if there is no answer, the old ones stay.
+		world.set("b.example.com", true)
+		left, stays := world.times("a.example.com"), world.times("b.example.com")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		known("b.example.com", "c.example.com")
+		if left != world.times("a.example.com") || stays+1 != world.times("b.example.com") {
+			t.Errorf("within an hour, an issuer that is gone was asked %d times, one that stays %d times", world.times("a.example.com")-left, world.times("b.example.com")-stays)
+		}
+		if n := len(hashes(t, figures)); n != 1 {
+			t.Errorf("there are %d sets of keys", n)
+		}
 	})
 }
 
@@ -197,6 +221,26 @@ func issuersOf(t *testing.T, from prometheus.Gatherer, metric string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
+// hashes are those of keys that a metric tells. All issuers have the same keys.
+func hashes(t *testing.T, from prometheus.Gatherer) map[string]bool {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "hash" && strings.HasSuffix(f.GetName(), "jwks_fetch_last_key_set_info") {
+					all[l.GetValue()] = true
+				}
+			}
+		}
+	}
+	return all
+}
+
 // TestStages: whose a token is stays known for ten seconds, and the file decides about requests without one.
 func TestStages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -208,6 +252,13 @@ func TestStages(t *testing.T) {
 		}
 		run(t, a)
 		synctest.Wait()
+		figures := prometheus.NewRegistry()
+		for _, c := range a.Collectors() {
+			figures.MustRegister(c)
+			if err := figures.Register(c); !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
+				t.Errorf("%T is registered twice: %v", c, err)
+			}
+		}
 		stages := a.Stages()
 		if len(stages) != 2 || stages[0].Name != "jwt" || stages[1].Name != cluster.Anonymous || a.Anonymous() == nil {
 			t.Fatalf("%+v", stages)
@@ -222,6 +273,27 @@ func TestStages(t *testing.T) {
 				t.Errorf("%+v, %v", id, err)
 			}
 			time.Sleep(6 * time.Second)
+		}
+		const latency = "apiserver_authentication_jwt_authenticator_latency_seconds"
+		if got := issuersOf(t, figures, latency); !slices.Equal(got, []string{"a.example.com"}) {
+			t.Errorf("times are told of %q", got)
+		}
+		families, err := figures.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		results := map[string]uint64{}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				for _, l := range m.GetLabel() {
+					if f.GetName() == latency && l.GetName() == "result" {
+						results[l.GetValue()] = m.GetHistogram().GetSampleCount()
+					}
+				}
+			}
+		}
+		if len(results) != 2 || results["success"] != 1 || results["failure"] != 1 {
+			t.Errorf("%v", results)
 		}
 	})
 }
@@ -311,6 +383,9 @@ func TestNew(t *testing.T) {
 		synctest.Wait()
 		if id, err := a.Verify(t.Context(), world.token(t, "a.example.com", "ann")); err != nil || id.Name != "ann" {
 			t.Errorf("%+v, %v", id, err)
+		}
+		if len(a.Collectors()) != 3 {
+			t.Errorf("it measures a file: %v", a.Collectors())
 		}
 		if a.Anonymous() != nil || len(a.Stages()) != 1 {
 			t.Error("it speaks of anonymous requests")

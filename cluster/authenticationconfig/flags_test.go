@@ -67,7 +67,9 @@ func TestFlagNames(t *testing.T) {
 			if id, err := a.Verify(t.Context(), world.token(t, "a.example.com", "ann")); err != nil || id.Name != want {
 				t.Errorf("%q: %+v, %v", prefix, id, err)
 			}
-			f.RequiredClaims["sub"] = "bob"
+			if err := f.RequiredClaim("sub=bob"); err != nil {
+				t.Fatal(err)
+			}
 			if a, err = f.Open("", authenticationconfig.Options{Client: world.client()}); err != nil {
 				t.Fatal(err)
 			}

@@ -27,6 +27,8 @@ type issuers struct {
 	key  *ecdsa.PrivateKey
 	mu   sync.Mutex
 	down map[string]bool
+	// asked is how often a host was asked for anything.
+	asked map[string]int
 }
 
 func newIssuers(t testing.TB) *issuers {
@@ -35,13 +37,19 @@ func newIssuers(t testing.TB) *issuers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &issuers{key: key, down: map[string]bool{}}
+	return &issuers{key: key, down: map[string]bool{}, asked: map[string]int{}}
 }
 
 func (i *issuers) set(host string, down bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.down[host] = down
+}
+
+func (i *issuers) times(host string) int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.asked[host]
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -51,6 +59,7 @@ func (i *issuers) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.asked[r.URL.Host]++
 	w := httptest.NewRecorder()
 	w.Header().Set("Content-Type", "application/json")
 	switch {

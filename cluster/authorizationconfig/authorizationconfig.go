@@ -98,9 +98,6 @@ func newUnchecked(c Config, o Options) (*Authorization, error) {
 }
 
 func prepared(o Options) *Authorization {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
 	return &Authorization{options: o, compiler: cel.New()}
 }
 

@@ -94,6 +94,7 @@ func TestRefused(t *testing.T) {
 		want string
 	}{
 		"no authorizers": {"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n", 1, "authorizers: Required value: at least one authorization mode must be defined"},
+		"no YAML":        {"a: [", 0, "yaml: line 1: did not find"},
 		"another kind":   {"apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n", 1, "want apiVersion apiserver.config.k8s.io/v1"},
 		"unknown field":  {head + "- {type: RBAC, name: rbac, webhooks: {}}\n", 4, `unknown field "authorizers[0].webhooks"`},
 		"no type":        {head + "- {name: x}\n", 4, "authorizers[0].type: Required value"},
@@ -301,7 +302,7 @@ func TestFlags(t *testing.T) {
 		`--authorization-config can not be specified when --authorization`:         func(f *authorizationconfig.Flags) string { f.UnauthorizedTTL = 0; return file },
 		`--authorization-config can not be specified when --author`:                func(f *authorizationconfig.Flags) string { f.WebhookVersion = "v1"; return file },
 		`--authorization-config can not be specified when --auth`:                  func(f *authorizationconfig.Flags) string { f.WebhookConfigFile = kubeconfig; return file },
-		`unsupported authorization webhook version "v2"`: func(f *authorizationconfig.Flags) string {
+		`authorizer default: unsupported authorization webhook version "v2"`: func(f *authorizationconfig.Flags) string {
 			f.Modes, f.WebhookConfigFile, f.WebhookVersion = []string{"Webhook"}, kubeconfig, "v2"
 			return ""
 		},
@@ -313,6 +314,9 @@ func TestFlags(t *testing.T) {
 		}
 	}
 	f := authorizationconfig.NewFlags()
+	if f.AuthorizedTTL != 5*time.Minute || f.UnauthorizedTTL != 30*time.Second || f.WebhookVersion != "v1beta1" {
+		t.Errorf("defaults %+v", f)
+	}
 	f.Modes, f.PolicyFile, f.WebhookConfigFile, f.UnauthorizedTTL = []string{"ABAC", "Webhook", "AlwaysAllow"}, policies, kubeconfig, 0
 	if _, err := f.Open("", nil, authorizationconfig.Options{}); err != nil {
 		t.Error(err)

@@ -1,14 +1,17 @@
 package authorizationconfig_test
 
 import (
+	"context"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/authz/abac"
 	"github.com/keelson-dev/keelson/authz/superuser"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/authorizationconfig"
@@ -134,22 +137,22 @@ func TestFlagAnswers(t *testing.T) {
 func TestPolicies(t *testing.T) {
 	policies := write(t, "policies", `{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"ann","namespace":"*","resource":"*","apiGroup":"*"}}`+"\n")
 	file := write(t, "authorization.yaml", head+"- {type: ABAC, name: abac}\n")
-	for name, path := range map[string]string{"flags": "", "file": file} {
+	for path, mode := range map[string]string{"": "ABAC", file: "AlwaysDeny"} {
 		f := authorizationconfig.NewFlags()
 		f.PolicyFile = policies
-		a, err := f.Open(path, []string{"ABAC"}, authorizationconfig.Options{})
+		a, err := f.Open(path, []string{mode}, authorizationconfig.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		z := begun(t, a)
 		for who, want := range map[string]authz.Verdict{"ann": authz.Allow, "bob": authz.NoOpinion} {
 			if verdict, err := ask(t, z, who); verdict != want || err != nil {
-				t.Errorf("%s: %s: %v, %v", name, who, verdict, err)
+				t.Errorf("%s: %s: %v, %v", path, who, verdict, err)
 			}
 		}
 		rules, err := a.RulesFor(t.Context(), &authn.Identity{Name: "ann"}, "ns")
 		if err != nil || len(rules.Resources) == 0 {
-			t.Errorf("%s: %+v, %v", name, rules, err)
+			t.Errorf("%s: %+v, %v", path, rules, err)
 		}
 	}
 	f := authorizationconfig.NewFlags()
@@ -176,15 +179,37 @@ func TestRules(t *testing.T) {
 
 // TestLateNode: what was not among the authorizers at the start cannot be added, even if the server could make it.
 func TestLateNode(t *testing.T) {
-	path := write(t, "authorization.yaml", head+"- {type: RBAC, name: rbac}\n")
-	var log told
-	a, err := authorizationconfig.Open(path, authorizationconfig.Options{Interval: time.Millisecond, Log: log.logger()})
-	if err != nil {
-		t.Fatal(err)
+	const rbac = "- {type: RBAC, name: rbac}\n"
+	for added, link := range map[string]string{"Node": chainEnd, "ABAC": rbac + "- {type: ABAC, name: abac}\n"} {
+		path := write(t, "authorization.yaml", head+rbac)
+		var log told
+		a, err := authorizationconfig.Open(path, authorizationconfig.Options{Policies: abac.Policies{}, Interval: time.Millisecond, Log: log.logger()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := start(t, a)
+		if code, body := w.get("ann", "/version"); code != http.StatusOK { // as everybody may by a role
+			t.Errorf("%d %s", code, body)
+		}
+		if err := os.WriteFile(path, []byte(head+link), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		log.await(t, "authorizer type "+added+" is not allowed if it was not enabled at initial server startup")
 	}
-	start(t, a)
-	if err := os.WriteFile(path, []byte(head+chainEnd), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	log.await(t, "authorizer type Node is not allowed if it was not enabled at initial server startup")
+}
+
+// TestRun: without a file there is nothing to do until the end.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := authorizationconfig.New(authorizationconfig.Config{Authorizers: []authorizationconfig.Authorizer{{Type: "AlwaysAllow", Name: "alwaysallow"}}}, authorizationconfig.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := a.Run(ctx); err != nil || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
 }

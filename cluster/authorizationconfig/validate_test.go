@@ -47,7 +47,10 @@ func TestValidate(t *testing.T) {
 		"nothing": {nil, []string{"authorizers: Required value: at least one authorization mode must be defined"}},
 		"no type": {[]authorizationconfig.Authorizer{link("", "x")}, []string{"authorizers[0].type: Required value", "expected name  for authorizer  instead of x"}},
 		"unknown": {[]authorizationconfig.Authorizer{link("X", "x")}, []string{`authorizers[0].type: Unsupported value: "X": supported values: "ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"`}},
-		"twice":   {[]authorizationconfig.Authorizer{link("RBAC", "rbac"), link("RBAC", "rbac")}, []string{`authorizers[1].type: Duplicate value: "RBAC"`}},
+		"nameless": {[]authorizationconfig.Authorizer{{}, {Type: "X"}}, []string{
+			"authorizers[0].type: Required value", `authorizers[1].type: Unsupported value: "X": supported values: "ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"`, "expected name x for authorizer X instead of ",
+		}},
+		"twice": {[]authorizationconfig.Authorizer{link("RBAC", "rbac"), link("RBAC", "rbac")}, []string{`authorizers[1].type: Duplicate value: "RBAC"`}},
 		"names": {[]authorizationconfig.Authorizer{link("RBAC", ""), link("Node", "x"), link("AlwaysDeny", "x")}, []string{
 			"authorizers[0].name: Required value", `authorizers[2].name: Duplicate value: "x"`,
 			"expected name rbac for authorizer RBAC instead of ", "expected name node for authorizer Node instead of x", "expected name alwaysdeny for authorizer AlwaysDeny instead of x",

@@ -88,7 +88,7 @@ func (c *Client) Post(ctx context.Context, kind metav1.TypeMeta, document, answe
 	pause := c.options.Delay
 	for attempt := 1; ; attempt++ {
 		again, err := c.post(ctx, body, kind, answer)
-		if err == nil || !again || attempt == attempts {
+		if !again || attempt == attempts {
 			return err
 		}
 		t := time.NewTimer(pause)

@@ -103,6 +103,9 @@ func TestNew(t *testing.T) {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
+	if _, err := remote.New(&rest.Config{Host: "https://x", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("x")}}, remote.Options{}); err == nil {
+		t.Error("a wrong authority is accepted")
+	}
 }
 
 func ExampleNew() {

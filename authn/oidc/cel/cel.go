@@ -7,7 +7,6 @@ package cel
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -39,7 +38,7 @@ func (c *Compiler) Claims(text string, condition bool) (oidc.Expression, error) 
 	}
 	result, err := c.library().CompileClaimsExpression(of)
 	if err != nil {
-		return nil, detail(err)
+		return nil, err
 	}
 	return &expression{result, library.NewClaimsMapper([]library.CompilationResult{result}), nil}, nil
 }
@@ -48,17 +47,9 @@ func (c *Compiler) Claims(text string, condition bool) (oidc.Expression, error) 
 func (c *Compiler) User(text string) (oidc.Expression, error) {
 	result, err := c.library().CompileUserExpression(&library.UserValidationCondition{Expression: text})
 	if err != nil {
-		return nil, detail(err)
+		return nil, err
 	}
 	return &expression{result, nil, library.NewUserMapper([]library.CompilationResult{result})}, nil
-}
-
-// detail returns an error of the compiler without its type, which whoever validates a field adds.
-func detail(err error) error {
-	if known := (*apiservercel.Error)(nil); errors.As(err, &known) {
-		return errors.New(known.Detail)
-	}
-	return err
 }
 
 type expression struct {
@@ -179,10 +170,9 @@ func selects(at ast.Expr, field string) bool {
 	case ast.CallKind:
 		call := at.AsCall()
 		args := call.Args()
-		return !call.IsMemberFunction() && call.FunctionName() == operators.OptSelect && len(args) == 2 &&
-			isClaims(args[0]) && args[1].Kind() == ast.LiteralKind && args[1].AsLiteral() == types.String(field)
+		return call.FunctionName() == operators.OptSelect && isClaims(args[0]) && args[1].AsLiteral() == types.String(field)
 	}
 	return false
 }
 
-func isClaims(at ast.Expr) bool { return at.Kind() == ast.IdentKind && at.AsIdent() == "claims" }
+func isClaims(at ast.Expr) bool { return at.AsIdent() == "claims" }

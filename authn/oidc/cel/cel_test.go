@@ -61,6 +61,10 @@ func TestClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	broken := oidc.Variables{Claims: oidc.Claims{"absent": json.RawMessage("{")}}
+	if _, err := e.Evaluate(t.Context(), broken); err == nil || !strings.Contains(err.Error(), `claim "absent" failed to unmarshal: unexpected end of JSON input`) {
+		t.Error(err)
+	}
 	if _, err := e.Evaluate(t.Context(), variables(t)); err == nil || err.Error() != "expression 'claims.absent' resulted in error: no such key: absent" {
 		t.Error(err)
 	}
@@ -106,16 +110,20 @@ func TestWrong(t *testing.T) {
 func TestSelects(t *testing.T) {
 	c := cel.New()
 	for text, want := range map[string]bool{
-		`claims.email`:                           true,
-		`claims.?email.orValue("")`:              true,
-		`[1].exists(i, claims.email == "x")`:     true,
-		`{"x": claims.email}.x`:                  true,
-		`has(claims.email)`:                      true,
-		`claims["email"]`:                        false, // as upstream
-		`claims.other.email`:                     false,
-		`claims.email_verified`:                  false,
-		`"claims.email"`:                         false,
-		`claims.sub + string(claims.email.size)`: true,
+		`claims.email`:                                    true,
+		`claims.?email.orValue("")`:                       true,
+		`[1].exists(i, claims.email == "x")`:              true,
+		`{"x": claims.email}.x`:                           true,
+		`has(claims.email)`:                               true,
+		`claims["email"]`:                                 false, // as upstream
+		`claims.other.email`:                              false,
+		`claims.other.?email.orValue("")`:                 false,
+		`claims.?sub.orValue("")`:                         false,
+		`[{"email": 1}].exists(c, c.email == 1)`:          false,
+		`dyn(claims.list).exists(c, c.?email.hasValue())`: false,
+		`claims.email_verified`:                           false,
+		`"claims.email"`:                                  false,
+		`claims.sub + string(claims.email.size)`:          true,
 	} {
 		e, err := c.Claims(text, false)
 		if err != nil {

@@ -7,12 +7,10 @@ package cel
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	library "k8s.io/apiserver/pkg/authorization/cel"
-	apiservercel "k8s.io/apiserver/pkg/cel"
 
 	"github.com/keelson-dev/keelson/authz/webhook"
 )
@@ -30,11 +28,7 @@ func (c *Compiler) Check(expression string) error {
 }
 
 func (c *Compiler) compile(expression string) (library.CompilationResult, error) {
-	result, err := c.library().CompileCELExpression(&library.SubjectAccessReviewMatchCondition{Expression: expression})
-	if known := (*apiservercel.Error)(nil); errors.As(err, &known) {
-		err = errors.New(known.Detail)
-	}
-	return result, err
+	return c.library().CompileCELExpression(&library.SubjectAccessReviewMatchCondition{Expression: expression})
 }
 
 // Compile returns conditions, of which all must hold: for webhook.Options.Match. Without expressions it returns nil.

@@ -112,9 +112,6 @@ func (f *File) check(ctx context.Context, use func(ctx context.Context, data []b
 		return err
 	}
 	if string(data) == f.data {
-		if f.told != "" && f.data != f.inForce() {
-			return errors.New(f.told) // still wrong
-		}
 		return nil
 	}
 	if string(data) != f.offered {
@@ -133,12 +130,6 @@ func (f *File) check(ctx context.Context, use func(ctx context.Context, data []b
 	f.count("success")
 	f.options.Log.Info("reloaded "+f.options.What+" config", "file", f.options.Path)
 	return nil
-}
-
-func (f *File) inForce() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.used
 }
 
 func (f *File) count(result string) {

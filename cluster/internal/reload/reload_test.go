@@ -27,7 +27,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// gathered returns metrics by name and values of labels, without those that are times.
+// gathered returns metrics by name and values of labels; times, which must be recent, are 1.
 func gathered(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := from.Gather()
@@ -45,6 +45,7 @@ func gathered(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 				if at := m.GetGauge().GetValue(); at < float64(time.Now().Unix()-60) || at > float64(time.Now().Unix()+1) {
 					t.Errorf("%s is %v", name, at)
 				}
+				all[name] = 1
 				continue
 			}
 			all[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
@@ -62,6 +63,9 @@ func TestRun(t *testing.T) {
 		f := reload.New([]byte("one"), reload.Options{Path: path, What: "authentication", Server: "me", Log: slog.New(slog.NewTextHandler(&log, nil))})
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(f)
+		if err := registry.Register(f); !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
+			t.Errorf("its metrics are registered twice: %v", err)
+		}
 		var mu sync.Mutex // virtual time does not order what the two do
 		var offered []string
 		later := true
@@ -80,7 +84,7 @@ func TestRun(t *testing.T) {
 				case string(data) == "end":
 					cancel()
 					return errors.New("it has ended")
-				case string(data) == "later" && later:
+				case strings.HasPrefix(string(data), "later") && later:
 					return fmt.Errorf("%w: not yet", reload.ErrLater)
 				}
 				return nil
@@ -107,6 +111,7 @@ func TestRun(t *testing.T) {
 			for status, n := range map[string]int{"failure": failure, "success": success} {
 				if n > 0 {
 					want[name+"automatic_reloads_total "+me+" "+status] = float64(n)
+					want[name+"automatic_reload_last_timestamp_seconds "+me+" "+status] = 1
 				}
 			}
 			if got := gathered(t, registry); !reflect.DeepEqual(got, want) {
@@ -124,43 +129,49 @@ func TestRun(t *testing.T) {
 		write(t, path, "later")
 		pass("later", "later", "later")
 		figures(1, 2, "two")
+		write(t, path, "later, too") // another file with the same error
+		pass("later, too", "later, too", "later, too")
+		figures(1, 3, "two")
+		write(t, path, "later")
+		pass("later", "later", "later")
+		figures(1, 4, "two")
 		mu.Lock()
 		later = false
 		mu.Unlock()
 		pass("later")
-		figures(2, 2, "later")
+		figures(2, 4, "later")
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
 		pass()
-		figures(2, 3, "later")
+		figures(2, 5, "later")
 		write(t, path, "later")
 		pass()
-		figures(2, 3, "later")
+		figures(2, 5, "later")
 		if err := os.Remove(path); err != nil { // the same error again, after a while without
 			t.Fatal(err)
 		}
 		pass()
-		figures(2, 4, "later")
+		figures(2, 6, "later")
 		write(t, path, "wrong")
 		pass("wrong")
-		figures(2, 5, "later")
+		figures(2, 7, "later")
 		write(t, path, "wrong, too") // another file with the same error
 		pass("wrong, too")
-		figures(2, 6, "later")
+		figures(2, 8, "later")
 		write(t, path, "later")
 		pass("later")
-		figures(3, 6, "later")
+		figures(3, 8, "later")
 		write(t, path, "end")
 		pass("end")
-		figures(3, 6, "later")
+		figures(3, 8, "later")
 		<-ended
 		for _, want := range []string{"it is wrong", "not yet", "no such file", "reloaded authentication config"} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log does not tell %q:\n%s", want, log.String())
 			}
 		}
-		if n := strings.Count(log.String(), "level=ERROR"); n != 6 {
+		if n := strings.Count(log.String(), "level=ERROR"); n != 8 {
 			t.Errorf("%d errors are told:\n%s", n, log.String())
 		}
 	})
@@ -184,6 +195,24 @@ func TestDefaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEnd: Run ends while it waits.
+func TestEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "file")
+		write(t, path, "two")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		reload.New([]byte("one"), reload.Options{Path: path, What: "x"}).Run(ctx, func(context.Context, []byte) error {
+			t.Error("it was read again")
+			return nil
+		})
+		if took := time.Since(began); took != time.Millisecond {
+			t.Errorf("it ended after %v", took)
+		}
+	})
 }
 
 func TestRead(t *testing.T) {
