@@ -148,6 +148,7 @@ func TestAnswers(t *testing.T) {
 		{"no.pod A", missing},
 		{"x.10-1-2-3.default.pod A", "@ 5 10.1.2.3"},
 		{`10-1-2-3\.default.pod A`, missing},
+		{`x\.10-1-2-3.default.pod A`, missing},
 
 		// The zone itself.
 		{" A", none},
@@ -315,6 +316,9 @@ func TestChanges(t *testing.T) {
 		const web, missing = "web.default.svc.cluster.local. A", "NXDOMAIN; soa cluster.local."
 		if got := ask(zone, web); got != "SERVFAIL; soa cluster.local." || w.index.Synced() {
 			t.Errorf("before the informers run: %s", got)
+		}
+		if got := ask(zone, "svc.cluster.local. A"); got != "soa cluster.local." {
+			t.Errorf("before the informers run, of what is always there: %s", got)
 		}
 		start()
 		if got := ask(zone, web); got != missing || !w.index.Synced() {

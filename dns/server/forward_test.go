@@ -118,7 +118,12 @@ func online(t *testing.T, o server.Options, f func(t *testing.T, s *server.Serve
 		ran := make(chan error, 1)
 		go func() { ran <- s.Run(ctx) }()
 		f(t, s, i)
-		cancel()
+		select {
+		case err := <-ran:
+			t.Fatalf("Run ended: %v", err)
+		default:
+			cancel()
+		}
 		if err := <-ran; err != nil {
 			t.Error(err)
 		}
@@ -426,5 +431,8 @@ func TestParseUpstreams(t *testing.T) {
 	}
 	if _, err := server.ParseUpstreams(strings.NewReader("nameserver x\n")); err == nil {
 		t.Error("what is no address")
+	}
+	if _, err := server.ParseUpstreams(strings.NewReader("options " + strings.Repeat("x", 1<<17))); err == nil {
+		t.Error("a line that is too long")
 	}
 }

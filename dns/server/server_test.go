@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,19 +159,28 @@ func TestWhatIsNoProperQuestion(t *testing.T) {
 		p[at] = b
 		return p
 	}
+	extended := good(func(q *wire.Msg) { q.SetEdns0(1232, false) })
 	const nothing = -1
 	for name, test := range map[string]struct {
 		query []byte
 		code  int
 	}{
-		"a proper one":           {plain, wire.RcodeSuccess},
-		"an answer":              {good(func(q *wire.Msg) { q.Response = true }), nothing},
-		"less than a header":     {plain[:11], nothing},
-		"nothing":                {nil, nothing},
-		"a header alone":         {plain[:12], wire.RcodeFormatError},
-		"half a name":            {plain[:20], wire.RcodeFormatError},
-		"no question":            {raw(5, 0), wire.RcodeFormatError},
-		"two questions":          {raw(5, 2), wire.RcodeFormatError},
+		"a proper one":       {plain, wire.RcodeSuccess},
+		"an answer":          {good(func(q *wire.Msg) { q.Response = true }), nothing},
+		"less than a header": {plain[:11], nothing},
+		"nothing":            {nil, nothing},
+		"a header alone":     {plain[:12], wire.RcodeFormatError},
+		"half a name":        {plain[:20], wire.RcodeFormatError},
+		"half a record":      {extended[:len(extended)-2], wire.RcodeFormatError},
+		"no question":        {raw(5, 0), wire.RcodeFormatError},
+		"two questions":      {raw(5, 2), wire.RcodeFormatError},
+		"256 questions":      {raw(4, 1), wire.RcodeFormatError},
+		"256 answers":        {raw(6, 1), wire.RcodeFormatError},
+		"256 authorities":    {raw(8, 1), wire.RcodeFormatError},
+		"256 more records":   {raw(10, 1), wire.RcodeFormatError},
+		"one of each": {good(func(q *wire.Msg) {
+			q.Answer, q.Ns, q.Extra = []wire.RR{rr("x. 1 A 1.2.3.4")}, []wire.RR{rr("x. 1 A 1.2.3.4")}, []wire.RR{rr("x. 1 A 1.2.3.4"), rr("x. 1 A 1.2.3.4")}
+		}), wire.RcodeSuccess},
 		"two answers":            {raw(7, 2), wire.RcodeFormatError},
 		"two authorities":        {raw(9, 2), wire.RcodeFormatError},
 		"three more records":     {raw(11, 3), wire.RcodeFormatError},
@@ -195,6 +205,9 @@ func TestWhatIsNoProperQuestion(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", name, n, err)
 		}
 		if err != nil {
+			if !strings.HasSuffix(err.Error(), "question") {
+				t.Errorf("%s: %v", name, err)
+			}
 			continue
 		}
 		n, err = conn.Read(answer)
@@ -207,6 +220,9 @@ func TestWhatIsNoProperQuestion(t *testing.T) {
 		}
 		if a.Rcode != test.code || !a.Response || a.Id != uint16(plain[0])<<8|uint16(plain[1]) && a.Id != uint16(test.query[0])<<8|uint16(test.query[1]) {
 			t.Errorf("%s: code %d, want %d: %v", name, a.Rcode, test.code, a)
+		}
+		if a.RecursionDesired != (test.query[2]&1 == 1) || a.Opcode != int(test.query[2]>>3&15) {
+			t.Errorf("%s: the answer is to another question: %v", name, a)
 		}
 		if test.code == wire.RcodeFormatError && n > len(test.query) {
 			t.Errorf("%s: %d bytes answer %d", name, n, len(test.query))
@@ -290,11 +306,13 @@ func TestLookupNetIP(t *testing.T) {
 // A connection in process keeps to the contract of connections.
 func TestConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		dials := 0
 		silent := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			dials++
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		s, err := server.New(zone(t), server.Options{Upstreams: upstreams("192.0.2.1", "192.0.2.2", "192.0.2.3"), Dial: silent})
+		s, err := server.New(zone(t), server.Options{Upstreams: upstreams("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"), Dial: silent})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,8 +338,8 @@ func TestConnection(t *testing.T) {
 		}
 		began := time.Now()
 		answer := make([]byte, 100)
-		if n, err := c.Read(answer[:3]); err != nil || n != 3 || time.Since(began) != 5*time.Second { // not 3 times 2
-			t.Errorf("%d bytes, %v after %v", n, err, time.Since(began))
+		if n, err := c.Read(answer[:3]); err != nil || n != 3 || time.Since(began) != 5*time.Second || dials != 3 { // not 4 times 2
+			t.Errorf("%d bytes, %v after %v and asking %d resolvers", n, err, time.Since(began), dials)
 		}
 		if n, err := c.Read(answer); err != nil || answer[2]&15 != wire.RcodeServerFailure {
 			t.Errorf("%x, %v", answer[:n], err)
@@ -358,6 +376,13 @@ func TestConnection(t *testing.T) {
 			t.Errorf("Write after Close: %v", err)
 		}
 		_ = c.Close()
+		c = s.Connect()
+		if _, err := c.Write(make([]byte, 8192)); err != nil {
+			t.Errorf("the most that it takes: %v", err)
+		}
+		if _, err := c.Write(make([]byte, 1)); err == nil {
+			t.Error("it takes more than that")
+		}
 	})
 }
 
