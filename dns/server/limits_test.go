@@ -557,18 +557,10 @@ func TestBrokenAnswers(t *testing.T) {
 			return [][]byte{{0, 100}, pack(cut)}
 		}, "SERVFAIL: "},
 		"a hundred others": {func(q *wire.Msg, _ string) [][]byte {
-			all := make([][]byte, 100)
-			for i := range all {
-				all[i] = pack(q)
-			}
-			return append(all, pack(good(q)))
+			return append(slices.Repeat([][]byte{pack(q)}, 100), pack(good(q)))
 		}, "SERVFAIL: "},
 		"ninety-nine others": {func(q *wire.Msg, _ string) [][]byte {
-			all := make([][]byte, 99)
-			for i := range all {
-				all[i] = pack(q)
-			}
-			return append(all, pack(good(q)))
+			return append(slices.Repeat([][]byte{pack(q)}, 99), pack(good(q)))
 		}, "NOERROR: x.com. 20 IN A 192.0.2.80"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
