@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,10 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
-
 	"github.com/keelson-dev/keelson/networkpolicy"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // party is one end of a connection.
@@ -108,9 +107,7 @@ func explain(out io.Writer, where, direction string, v networkpolicy.Verdict, c 
 		fmt.Fprintf(out, "  %s: denied; no rule of these policies allows it: %s\n", where, names(v.By))
 	case networkpolicy.ByRule:
 		fmt.Fprintf(out, "  %s: allowed by policy %s, rule %d for %s\n", where, v.Policy, v.Rule+1, direction)
-		for line := range strings.Lines(ruleText(c, v, direction)) {
-			fmt.Fprintf(out, "    %s", line)
-		}
+		fmt.Fprintf(out, "    %s\n", ruleText(c, v, direction))
 	}
 }
 
@@ -134,9 +131,9 @@ func ruleText(c networkpolicy.Cluster, v networkpolicy.Verdict, direction string
 		} else {
 			rule = p.Spec.Ingress[v.Rule]
 		}
-		text, err := yaml.Marshal(rule)
+		text, err := json.Marshal(rule)
 		if err != nil {
-			return err.Error() + "\n"
+			return err.Error()
 		}
 		return string(text)
 	}

@@ -29,12 +29,7 @@ func TestAnswers(t *testing.T) {
 		"shop/web shop/db sql": `shop/web to shop/db (10.64.0.2), 5432 (sql)/TCP: allowed
   leaving shop/web: allowed, as no policy isolates it
   arriving at shop/db: allowed by policy shop/db, rule 2 for ingress
-    from:
-    - podSelector:
-        matchLabels:
-          app: web
-    ports:
-    - port: sql
+    {"ports":[{"port":"sql"}],"from":[{"podSelector":{"matchLabels":{"app":"web"}}}]}
 `,
 		"guest shop/db 5432": `guest (10.64.1.9) to shop/db (10.64.0.2), 5432/TCP: denied
   leaving guest: allowed, as no policy isolates it
@@ -50,11 +45,7 @@ guest (fd64::9) to shop/db (fd64::2), 5432/TCP: denied
 		"192.0.2.7 10.64.0.2 22": `192.0.2.7 to shop/db (10.64.0.2), 22/TCP: allowed
   leaving 192.0.2.7: allowed, as no policy isolates it
   arriving at 10.64.0.2: allowed by policy shop/db, rule 1 for ingress
-    from:
-    - ipBlock:
-        cidr: 192.0.2.0/24
-        except:
-        - 192.0.2.128/25
+    {"from":[{"ipBlock":{"cidr":"192.0.2.0/24","except":["192.0.2.128/25"]}}]}
 `,
 		"guest guest 1/SCTP": `guest (10.64.1.9) to guest (10.64.1.9), 1/SCTP: allowed
   leaving guest: always allowed

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"slices"
@@ -17,7 +14,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -81,19 +77,18 @@ func fromFiles(names []string) (networkpolicy.Cluster, error) {
 
 // read reads the documents of a file.
 func (m *manifests) read(data []byte) error {
-	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
+	var document []byte
+	for line := range bytes.Lines(data) {
+		if !bytes.HasPrefix(line, []byte("---")) {
+			document = append(document, line...)
+			continue
 		}
 		if err := m.document(document); err != nil {
 			return err
 		}
+		document = nil
 	}
+	return m.document(document)
 }
 
 func (m *manifests) document(data []byte) error {
