@@ -63,9 +63,34 @@ func TestBounds(t *testing.T) {
 	if got := names(l); got != "g h" {
 		t.Errorf("of one pod twice: %s", got)
 	}
+	if e, ok := l.Last("ns", "g"); !ok || len(e.Verdicts) != 1 {
+		t.Errorf("of one pod twice: %v, %t", e, ok)
+	}
 	l.Record(scheduler.Decision{})
 	if got := names(decisions.New(decisions.Options{})); got != "" {
 		t.Errorf("a new log has %s", got)
+	}
+}
+
+// TestDefaults: how much is kept unless one says so.
+func TestDefaults(t *testing.T) {
+	l := decisions.New(decisions.Options{})
+	for i := range 1001 {
+		l.Record(about(fmt.Sprint(i), 0))
+	}
+	if n := len(l.All()); n != 1000 {
+		t.Errorf("%d decisions", n)
+	}
+	l = decisions.New(decisions.Options{})
+	for _, step := range []struct {
+		name     string
+		verdicts int
+		want     string
+	}{{"a", 10000, "a"}, {"b", 10000, "b a"}, {"c", 1, "c b"}} {
+		l.Record(about(step.name, step.verdicts))
+		if got := names(l); got != step.want {
+			t.Errorf("%s, want %s", got, step.want)
+		}
 	}
 }
 
@@ -107,7 +132,7 @@ func TestTables(t *testing.T) {
 			}
 		}
 		e, _ := l.Last("ns", "pending")
-		if w := get(t, l, path+"/ns/pending", ""); w.Body.String() != "2000-01-01T00:01:00Z "+e.String() || !strings.Contains(w.Body.String(), "preempts ns/v") {
+		if w := get(t, l, path+"/ns/pending", ""); w.Body.String() != "2000-01-01T00:01:00Z "+e.String() || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") || w.Header().Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(w.Body.String(), "preempts ns/v") {
 			t.Errorf("%s", w.Body)
 		}
 	})
@@ -125,6 +150,9 @@ func TestJSON(t *testing.T) {
 		var list struct{ Decisions []decisions.Document }
 		if w := get(t, l, path, "application/json"); json.Unmarshal(w.Body.Bytes(), &list) != nil || w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%v", w)
+		}
+		if w := get(t, l, path, "application/json"); !strings.HasPrefix(w.Body.String(), "{\n  \"decisions\": [\n") {
+			t.Errorf("%s", w.Body)
 		}
 		if diff := cmp.Diff([]decisions.Document{pending, placed}, list.Decisions); diff != "" {
 			t.Errorf("all (-want +got)\n%s", diff)

@@ -41,6 +41,7 @@ type server struct {
 	// before, if set, is called before each write.
 	before func(subresource string, c *resourcev1.ResourceClaim) error
 	writes []string
+	gets   int
 }
 
 func newServer(t *testing.T) *server {
@@ -111,6 +112,9 @@ func run(t *testing.T, o devices.Options, test func(*testing.T, *server, *device
 
 // Get implements client.Getter.
 func (s *server) Get(_ context.Context, from client.Target) (runtime.Object, error) {
+	s.mu.Lock()
+	s.gets++
+	s.mu.Unlock()
 	if c, ok := s.claims.Get(from.Namespace, from.Name); ok {
 		return c, nil
 	}
@@ -143,6 +147,13 @@ func (s *server) Update(_ context.Context, to client.Target, obj runtime.Object,
 		s.writes = append(s.writes, fmt.Sprintf("%s kept by %s", c.Name, c.Finalizers))
 	}
 	return s.claims.Put(next), nil
+}
+
+// reads returns how often a claim was read.
+func (s *server) reads() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gets
 }
 
 // wrote returns what was written since the last call.

@@ -184,7 +184,9 @@ func TestAvoidPods(t *testing.T) {
 	nodes := []*corev1.Node{node("a", avoid), node("b", "{"), node("c", strings.Replace(avoid, `"u"`, `"v"`, 1))}
 	yes := true
 	owned := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", UID: "u", Controller: &yes}}}}
-	for pod, want := range map[*corev1.Pod][]int64{owned: {0, 100, 100}, {}: {100, 100, 100}} {
+	nodes = append(nodes, node("d", strings.Replace(avoid, "ReplicaSet", "StatefulSet", 1)))
+	set := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", UID: "u", Controller: &yes}}}}
+	for pod, want := range map[*corev1.Pod][]int64{owned: {0, 100, 100, 100}, set: {100, 100, 100, 100}, {}: {100, 100, 100, 100}} {
 		d := c.Profiles[0].Schedule(pod, scheduler.NewSnapshot(nodes, nil))
 		for i, v := range d.Verdicts {
 			if v.Total != want[i] {

@@ -98,6 +98,7 @@ clientConnection: {kubeconfig: /k, qps: 7.5, burst: 9, contentType: application/
 profiles:
 - pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: 60}}, {name: DynamicResources, args: {filterTimeout: 3s, bindingTimeout: 1s}}]
 `)
+	open(t, "percentageOfNodesToScore: 0\n") // upstream's default, which stands for all here
 	c.Profiles = nil
 	if diff := cmp.Diff(&schedulerconfig.Config{
 		InitialBackoff: 2 * time.Second, MaxBackoff: 30 * time.Second, Writes: 4, BindTimeout: time.Minute,
@@ -194,6 +195,8 @@ func TestArguments(t *testing.T) {
 			plugins.DefaultPreemption{Candidates: plugins.Candidates{Absolute: 7}}},
 		"preemption, a default": {"DefaultPreemption", "minCandidateNodesPercentage: 20",
 			plugins.DefaultPreemption{Candidates: plugins.Candidates{Percentage: 20, Absolute: 100}}},
+		"preemption, the other default": {"DefaultPreemption", "minCandidateNodesAbsolute: 7",
+			plugins.DefaultPreemption{Candidates: plugins.Candidates{Percentage: 10, Absolute: 7}}},
 		"pod affinity": {"InterPodAffinity", "hardPodAffinityWeight: 0, ignorePreferredTermsOfExistingPods: true",
 			plugins.InterPodAffinity{HardPodAffinityWeight: ptr.To[int32](0), IgnorePreferredTermsOfExistingPods: true}},
 		"fit, with its kind": {"NodeResourcesFit", "apiVersion: kubescheduler.config.k8s.io/v1, kind: NodeResourcesFitArgs, ignoredResources: [a.b/c], ignoredResourceGroups: [d.e]",
@@ -230,6 +233,15 @@ func own() scheduler.Plugin {
 	return scheduler.BinderFunc("Mine", func(context.Context, *corev1.Pod, string) error { return nil })
 }
 
+// winnower is a plugin that filters many nodes at once.
+type winnower struct{}
+
+func (winnower) Name() string { return "Winnower" }
+
+func (winnower) Winnow(_ context.Context, _ *corev1.Pod, nodes []*scheduler.NodeInfo) ([]*scheduler.Refusal, error) {
+	return make([]*scheduler.Refusal, len(nodes)), nil
+}
+
 // TestOwnPlugins: a file may name plugins that the program has.
 func TestOwnPlugins(t *testing.T) {
 	text := header + only + "    bind: {enabled: [{name: Mine}]}\n"
@@ -239,6 +251,10 @@ func TestOwnPlugins(t *testing.T) {
 	}
 	if got := strings.Join(describe(c.Profiles[0]), ", "); got != "NodeName 0, NodeAffinity 5, Mine 0" {
 		t.Errorf("got %s", got)
+	}
+	c, err = schedulerconfig.Open(write(t, header+only+"    filter: {enabled: [{name: Winnower}]}\n"), schedulerconfig.Options{Plugins: []scheduler.Plugin{winnower{}}})
+	if err != nil || !strings.HasSuffix(strings.Join(describe(c.Profiles[0]), ", "), "Winnower 0") {
+		t.Errorf("a winnower: %+v, %v", c, err)
 	}
 	_, err = schedulerconfig.Open(write(t, text+"    permit: {enabled: [{name: Mine}]}\n"), schedulerconfig.Options{Plugins: []scheduler.Plugin{own()}})
 	if err == nil || !strings.Contains(err.Error(), `plugin "Mine" does not extend PermitPlugin plugin`) {
@@ -314,6 +330,8 @@ func TestMistakes(t *testing.T) {
 		config("NodeResourcesBalancedAllocation", "resources: [{name: cpu}, {name: cpu, weight: 2}]"):                                "7: " + args + `resources[1].name: Duplicate value: "cpu"`,
 		config("NodeResourcesBalancedAllocation", "resources: [{name: cpu, weight: 2}]"):                                             "7: " + args + `resources[0].weight: Invalid value: 2: must be 1`,
 		config("DefaultPreemption", "minCandidateNodesPercentage: 101"):                                                              "7: " + args + `minCandidateNodesPercentage: Invalid value: 101: not in valid range [0, 100]`,
+		config("DefaultPreemption", "minCandidateNodesPercentage: -1"):                                                               "7: " + args + `minCandidateNodesPercentage: Invalid value: -1: not in valid range [0, 100]`,
+		"extenders:\n- urlPrefix: https://a\n  tlsConfig:\n    certData: YQ==\n    keyData: YQ==\n":                                  `extenders[0].tlsConfig.certFile: tls: failed to find any PEM data`,
 		config("DefaultPreemption", "minCandidateNodesAbsolute: -1"):                                                                 "7: " + args + `minCandidateNodesAbsolute: Invalid value: -1: not in valid range [0, inf)`,
 		config("DefaultPreemption", "{minCandidateNodesAbsolute: 0, minCandidateNodesPercentage: 0}"):                                `cannot be zero at the same time as minCandidateNodesAbsolute`,
 		config("InterPodAffinity", "hardPodAffinityWeight: 101"):                                                                     "7: " + args + `hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]`,
@@ -342,6 +360,9 @@ func TestMistakes(t *testing.T) {
 		var e *schedulerconfig.Error
 		if err == nil || !errors.As(err, &e) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path+":") {
 			t.Errorf("%s: got %v\nwant something with %s", text, err, want)
+		}
+		if err != nil && strings.Contains(want, "does not exist") && strings.Contains(err.Error(), "does not extend") {
+			t.Errorf("%s: it says more than that: %v", text, err)
 		}
 	}
 	for text, want := range map[string]string{
