@@ -1,6 +1,7 @@
 package cronjob_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -128,12 +129,15 @@ func TestOldest(t *testing.T) {
 		return j
 	}
 	all := []*batchv1.Job{job("z", 0), job("y", 0), job("c", 2), job("b", 2), job("a", 3), job("d", 1)}
-	var names []string
-	for _, j := range cronjob.Oldest(all, 6) {
-		names = append(names, j.Name)
-	}
-	if got := strings.Join(names, " "); got != "d b c a y z" {
-		t.Errorf("order %s", got)
+	for range 2 {
+		var names []string
+		for _, j := range cronjob.Oldest(slices.Clone(all), 6) {
+			names = append(names, j.Name)
+		}
+		if got := strings.Join(names, " "); got != "d b c a y z" {
+			t.Errorf("order %s", got)
+		}
+		slices.Reverse(all)
 	}
 	if got := cronjob.Oldest(all, -3); len(got) != 0 {
 		t.Errorf("%d of -3", len(got))

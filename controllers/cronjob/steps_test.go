@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/client/faults"
@@ -105,6 +107,18 @@ func TestSteps(t *testing.T) {
 		s.down(faults.Get, "jobs")
 		s.step("down", "get jobs ns/"+two)
 		s.step("", "get jobs ns/"+two, "create jobs ns/"+two, status)
+		// What was found out is written even if the next job cannot be created.
+		s.until("00:30:00")
+		s.remove(target(jobs, two))
+		s.down(faults.Create, "jobs")
+		s.step("down", "get jobs ns/"+two, "create jobs ns/"+s.job("00:30"), status)
+		// A namespace that is being deleted is no event.
+		s.events.Take()
+		going := apierrors.NewForbidden(batchv1.Resource("jobs"), "", errors.New("going"))
+		going.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+		s.api.Inject(faults.Fault{Verb: faults.Create, Resource: "jobs", Err: going})
+		s.step(going.Error(), "create jobs ns/"+s.job("00:30"))
+		s.wantEvents("in a namespace that goes")
 	})
 }
 

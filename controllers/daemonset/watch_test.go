@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/controllers"
 	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/controllers/daemonset"
@@ -61,6 +62,53 @@ func own(obj metav1.Object, owner *appsv1.DaemonSet) {
 	if owner != nil {
 		obj.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))})
 	}
+}
+
+// TestWatchUnlabelled: a pod without labels is adopted by nobody, even if a selector says what labels must not be there.
+func TestWatchUnlabelled(t *testing.T) {
+	watch(t, func(w *watched) {
+		create(w.bench, logs(func(set *appsv1.DaemonSet) {
+			set.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: metav1.LabelSelectorOpDoesNotExist}}}
+		}))
+		w.want("a set", "ns/log")
+		create(w.bench, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "labelled", Labels: app("log")}})
+		w.want("with labels", "ns/log")
+		create(w.bench, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "plain"}})
+		w.want("without labels", "")
+	})
+}
+
+// TestWatchNewSet: a new set of the same name does not wait for the pods of its predecessor.
+func TestWatchNewSet(t *testing.T) {
+	watch(t, func(w *watched) {
+		w.nodes("n")
+		w.pods.Hold()
+		for range 2 {
+			set := create(w.bench, logs())
+			w.queue.Take()
+			w.api.Reset()
+			for range 2 { // the first look may only make the revision
+				if _, err := w.controller.Reconcile(w.Context(), controllers.KeyOf(set)); err != nil {
+					w.Fatal(err)
+				}
+				synctest.Wait()
+			}
+			made := 0
+			for _, r := range w.api.Requests() {
+				if r.Verb == "create" && r.Target.Resource.Resource == "pods" {
+					made++
+				}
+			}
+			if made != 1 {
+				w.Errorf("%d pods created: %v", made, w.api.Requests())
+			}
+			if err := w.api.Others.Delete(w.Context(), client.Target{Resource: setResource(), Namespace: "ns", Name: "log"}, metav1.DeleteOptions{}); err != nil {
+				w.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		w.pods.Resume()
+	})
 }
 
 // TestWatchPods: which sets are queued by a change of a pod.

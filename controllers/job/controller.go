@@ -125,7 +125,7 @@ func (c *Controller) Reconcile(ctx context.Context, key controllers.Key) (contro
 	// This comes before the pods are listed: the list then includes what was waited for.
 	wait := c.expected.Wait(key, time.Now())
 	claimed, current, err := c.pods(ctx, job)
-	if err != nil || !current {
+	if !current {
 		return controllers.Result{}, err
 	}
 	l := newLook(job.DeepCopy(), claimed, c.records.get(key), time.Now())
@@ -138,7 +138,7 @@ func (c *Controller) forget(key controllers.Key) {
 }
 
 // pods returns the pods of a job; it adopts and releases some. They are not current if the cache does not show the last
-// writes to them yet.
+// writes to them yet, nor with an error.
 func (c *Controller) pods(ctx context.Context, job *batchv1.Job) (claimed []*corev1.Pod, current bool, err error) {
 	selector, err := metav1.LabelSelectorAsSelector(job.Spec.Selector)
 	if err != nil {

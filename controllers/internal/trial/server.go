@@ -21,6 +21,7 @@ type Server struct {
 	errs    map[string]error
 	asked   []string
 	sent    any
+	written runtime.Object
 }
 
 // Answer makes an object the answer to all requests about a resource, such as "pods", or about one object, such as
@@ -60,6 +61,13 @@ func (s *Server) Sent() any {
 	return s.sent
 }
 
+// Written returns the last object that a creation or update has sent.
+func (s *Server) Written() runtime.Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written
+}
+
 func (s *Server) request(verb string, t client.Target, sent any, otherwise runtime.Object) (runtime.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,6 +78,9 @@ func (s *Server) request(verb string, t client.Target, sent any, otherwise runti
 	s.asked = append(s.asked, verb+" "+resource)
 	if sent != nil {
 		s.sent = sent
+	}
+	if obj, ok := sent.(runtime.Object); ok {
+		s.written = obj
 	}
 	if err := s.errs[verb+" "+resource]; err != nil {
 		return nil, err
