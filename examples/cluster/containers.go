@@ -11,14 +11,18 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/keelson-dev/keelson/apiserver/connect"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/clusterdns"
+	"github.com/keelson-dev/keelson/cluster/resourcemetrics"
+	"github.com/keelson-dev/keelson/cni/netns"
+	"github.com/keelson-dev/keelson/component/controllermanager"
+	"github.com/keelson-dev/keelson/controllers/nodeipam"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/node"
 	"github.com/keelson-dev/keelson/node/bundled"
+	"github.com/keelson-dev/keelson/node/filelock"
 	"github.com/keelson-dev/keelson/node/host"
 	"github.com/keelson-dev/keelson/node/nodetools"
 	"github.com/keelson-dev/keelson/node/ociimage"
@@ -37,6 +41,8 @@ type machines struct {
 	mirror *mirror
 	// names is the cluster's DNS, nil if another program is to serve it.
 	names *clusterdns.DNS
+	// wire connects the nodes if they are hosts of their own, else it is nil.
+	wire  *wire
 	usage consumption
 	out   io.Writer
 
@@ -52,6 +58,12 @@ func newMachines(ctx context.Context, s settings, out io.Writer) (*machines, err
 	m := &machines{settings: s, out: out}
 	if err := m.equip(ctx); err != nil {
 		return nil, err
+	}
+	if s.hosts.kind == "netns" || s.down {
+		var err error
+		if m.wire, err = newWire(&s); err != nil {
+			return nil, err
+		}
 	}
 	if s.down {
 		return m, nil
@@ -72,25 +84,42 @@ func newMachines(ctx context.Context, s settings, out io.Writer) (*machines, err
 		return m, err
 	}
 	m.archives = append(m.archives, more...)
-	m.mirror, err = newMirror(ctx, more)
+	m.mirror, err = newMirror(ctx, m.mirrorAddress(), more)
 	return m, err
 }
 
-// join adds the nodes to a cluster and returns what runs beside it.
-func (m *machines) join(authority *pki.Authority, o *cluster.Options) []lifecycle.Runnable {
-	m.authority, o.Nodes.Run = authority, m.run
+// mirrorAddress is where the mirror listens: where all nodes reach it.
+func (m *machines) mirrorAddress() netip.Addr {
+	if m.wire != nil {
+		return m.wire.gateway()
+	}
+	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+}
+
+// join adds the nodes to a cluster, whose API they reach at server, and returns what runs beside it.
+func (m *machines) join(authority *pki.Authority, server netip.AddrPort, o *cluster.Options) (beside []lifecycle.Runnable) {
+	m.authority = authority
+	if m.names != nil {
+		o.Extensions = append(o.Extensions, m.names.Extension())
+	}
+	if m.mirror != nil {
+		beside = append(beside, m.mirror)
+	}
+	if m.wire != nil {
+		o.Nodes.Count = 0
+		o.Extensions = append(o.Extensions, resourcemetrics.Extension(resourcemetrics.Options{}), hostRoles())
+		o.Components = append(o.Components, controllermanager.NodeIPAM(nodeipam.Options{
+			Networks: []netip.Prefix{m.settings.network}, Services: []netip.Prefix{netip.MustParsePrefix(serviceRange)},
+		}))
+		return append(beside, m.newFleet(server, o.Server.RootCA))
+	}
+	o.Nodes.Run = m.run
 	o.Kinds = append(o.Kinds, m.usage.kinds(o.Logger)...)
 	o.Components = append(o.Components, m.settings.serviceProxy())
 	if !m.settings.disabled("networkpolicies") && !m.settings.disabled("nodes") {
 		o.Components = append(o.Components, m.isolation())
 	}
-	if m.names != nil {
-		o.Extensions = append(o.Extensions, m.names.Extension())
-	}
-	if m.mirror == nil {
-		return nil
-	}
-	return []lifecycle.Runnable{m.mirror}
+	return beside
 }
 
 func (m *machines) say(format string, args ...any) {
@@ -105,7 +134,7 @@ func (m *machines) run(ctx context.Context, parts node.Parts) error {
 	if err != nil {
 		return err
 	}
-	if err := m.start(ctx, n); err != nil {
+	if err := starting(ctx, n.Start, func(err error) { m.say("starting a node failed, trying again: %v", err) }); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -128,38 +157,25 @@ func (m *machines) run(ctx context.Context, parts node.Parts) error {
 	).Run(ctx)
 }
 
-// start starts a node. Since what it needs may fail while it starts, it is tried more than once.
-func (m *machines) start(ctx context.Context, n *bundled.Node) error {
-	for attempts := 3; ; attempts-- {
-		err := n.Start(ctx)
-		switch {
-		case errors.Is(err, bundled.ErrNetworkInUse):
-			return fmt.Errorf("%w: --cluster-cidr chooses another", err)
-		case err == nil, ctx.Err() != nil, attempts == 1:
-			return err
-		}
-		m.say("starting a node failed, trying again: %v", err)
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
 func (m *machines) dir(node string) string {
 	return filepath.Join(m.settings.dataDir, "nodes", node)
 }
 
 func (m *machines) options() bundled.Options {
-	o := bundled.Options{Network: m.settings.network, Archives: m.archives, Progress: m.say, Logger: m.settings.logger()}
+	return bundled.Options{
+		Network: m.settings.network, Archives: m.archives, Mirrors: m.mirrors(), Progress: m.say, Logger: m.settings.logger(),
+	}
+}
+
+// mirrors are the URLs of registries to try before an image's own.
+func (m *machines) mirrors() (urls []string) {
 	if m.mirror != nil {
-		o.Mirrors = append(o.Mirrors, m.mirror.url())
+		urls = append(urls, m.mirror.url())
 	}
 	if m.settings.mirror != "" {
-		o.Mirrors = append(o.Mirrors, m.settings.mirror)
+		urls = append(urls, m.settings.mirror)
 	}
-	return o
+	return urls
 }
 
 // kubeletPort is where the servers of nodes listen, each at its node's address.
@@ -210,23 +226,25 @@ func (m *machines) down(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	entries, err := os.ReadDir(filepath.Join(m.settings.dataDir, "nodes"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := errors.Join(m.settings.removeServices(ctx), m.settings.removePolicies(ctx), m.off(ctx)); err != nil {
 		return err
 	}
-	errs := []error{m.settings.removeServices(ctx), m.settings.removePolicies(ctx)}
-	for _, e := range entries {
-		m.say("removing node %s", e.Name())
-		errs = append(errs, m.remove(ctx, e.Name()))
-	}
-	return errors.Join(errs...)
+	return os.RemoveAll(filepath.Join(m.settings.dataDir, "volumes"))
 }
 
-// remove removes one node.
+// remove removes one node, on its own host if it has one.
 func (m *machines) remove(ctx context.Context, name string) error {
 	n, err := bundled.Open(m.dir(name), m.tools, m.options())
 	if err != nil {
 		return err
 	}
-	return n.Remove(ctx)
+	if m.wire == nil || netns.Check(m.wire.namespace(name)) != nil {
+		return n.Remove(ctx)
+	}
+	release, err := filelock.Take(ctx, m.wire.lock(name), nil) // its process may not have ended yet
+	if err != nil {
+		return err
+	}
+	defer release()
+	return netns.Do(m.wire.namespace(name), func() error { return n.Remove(ctx) })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -128,7 +129,7 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// traces are mounts and processes on this machine.
+// traces are mounts, processes and network devices on this machine.
 func traces(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -138,6 +139,13 @@ func traces(t *testing.T) map[string]bool {
 	}
 	for line := range strings.Lines(string(mounts)) {
 		found["mount "+line] = true
+	}
+	devices, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range devices {
+		found["device "+d.Name] = true
 	}
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {

@@ -12,11 +12,14 @@ import (
 )
 
 // inside is where pods reach an API server that only this machine is to reach: the first node's address in the network of
-// pods, with the server's port. It is not valid if the server listens on an address that pods reach anyway.
+// pods, or this machine's on the wire to the hosts, with the server's port. It is not valid if the server listens on an address that pods reach anyway.
 func (m *machines) inside(address net.Addr) netip.AddrPort {
 	tcp, ok := address.(*net.TCPAddr)
 	if m == nil || !ok || !tcp.IP.IsLoopback() {
 		return netip.AddrPort{}
+	}
+	if m.wire != nil {
+		return netip.AddrPortFrom(m.wire.gateway(), tcp.AddrPort().Port())
 	}
 	return netip.AddrPortFrom(m.settings.network.Addr().Next(), tcp.AddrPort().Port())
 }

@@ -29,16 +29,22 @@ func (s *settings) policyTable() (string, error) {
 
 // isolation enforces network policies on this machine. All nodes are on it and share its network, so one does for them.
 // What it cannot enforce is said to the user.
-func (m *machines) isolation() cluster.Component {
+func (m *machines) isolation() cluster.Component { return isolationOf(m.settings.policyTable, m.say) }
+
+// policyUser is who follows network policies.
+const policyUser = "keelson:network-policies"
+
+// isolationOf enforces network policies on a host, with a table of its own.
+func isolationOf(named func() (string, error), say func(format string, args ...any)) cluster.Component {
 	return cluster.Component{
-		Name: "network-policies", Identity: &authn.Identity{Name: "keelson:network-policies", Groups: []string{authn.GroupAuthenticated}},
+		Name: "network-policies", Identity: &authn.Identity{Name: policyUser, Groups: []string{authn.GroupAuthenticated}},
 		New: func(p *component.Parts) (lifecycle.Runnable, error) {
-			table, err := m.settings.policyTable()
+			table, err := named()
 			if err != nil {
 				return nil, err
 			}
 			if err := nftables.PoliceBridges(); errors.Is(err, nftables.ErrBridges) {
-				m.say("network policies do not hold between pods of one node: %v", err)
+				say("network policies do not hold between pods of one node: %v", err)
 			} else if err != nil {
 				return nil, err
 			}

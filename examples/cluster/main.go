@@ -18,6 +18,9 @@ import (
 
 func main() {
 	began := time.Now()
+	if len(os.Args) == 2 && os.Args[1] == hostCommand {
+		os.Exit(hostMain(context.Background()))
+	}
 	s, err := parse(os.Args[1:], os.Getenv, os.Stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

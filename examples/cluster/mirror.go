@@ -5,23 +5,25 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/keelson-dev/keelson/node/ociimage"
 )
 
-// mirror is a registry on the loopback interface that only serves the images of --images.
+// mirror is a registry that only serves the images of --images.
 type mirror struct {
 	listener net.Listener
 	server   *http.Server
 }
 
-func newMirror(ctx context.Context, archives []string) (*mirror, error) {
+// newMirror listens at an address that may not be there yet.
+func newMirror(ctx context.Context, address netip.Addr, archives []string) (*mirror, error) {
 	registry, err := ociimage.NewRegistry(archives...)
 	if err != nil {
 		return nil, err
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{Control: freely}).Listen(ctx, "tcp", netip.AddrPortFrom(address, 0).String())
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 	}
 	beside := []lifecycle.Runnable{people}
 	if nodes != nil {
-		beside = append(beside, nodes.join(authority, &o)...)
+		beside = append(beside, nodes.join(authority, advertised(listener.Addr(), inside), &o)...)
 	}
 	if nodes != nil || s.disabled("nodes") { // other clusters' kubelets have servers, too
 		way, err := connector(authority)
@@ -134,7 +134,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 	if err != nil {
 		return err
 	}
-	return together(ctx, c, lifecycle.Group(append(beside, servers...)...), func() {
+	return together(ctx, c, inTurn(lifecycle.Group(beside...), lifecycle.Group(servers...)), func() {
 		s.welcome(to.out, listener.Addr(), time.Since(to.began))
 	}, func() { fmt.Fprintln(to.out, "ending: requests finish, watches end") })
 }
@@ -175,6 +175,22 @@ func together(ctx context.Context, c *cluster.Cluster, servers lifecycle.Runnabl
 	stop()
 	_ = c.Close() // Run returns the same
 	return errors.Join(err, <-ran)
+}
+
+// inTurn runs both, and ends the second only when the first has ended: hosts need the API server to the last.
+func inTurn(first, second lifecycle.Runnable) lifecycle.Runnable {
+	return lifecycle.Func(func(ctx context.Context) error {
+		later, end := context.WithCancel(context.WithoutCancel(ctx))
+		defer end()
+		return lifecycle.Group(lifecycle.Func(func(ctx context.Context) error {
+			defer end()
+			if err := first.Run(ctx); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		}), lifecycle.Func(func(context.Context) error { return second.Run(later) })).Run(ctx)
+	})
 }
 
 // certificate returns the server's certificate.

@@ -38,20 +38,28 @@ func (s *settings) proxyTable() (string, error) {
 
 // serviceProxy has services answer on this machine. All nodes are on it and share its network, so one proxy serves them.
 func (s *settings) serviceProxy() cluster.Component {
+	var nodes []string
+	for i := range s.nodes {
+		nodes = append(nodes, fmt.Sprintf("node-%d", i))
+	}
+	return proxyOf(s.proxyTable, nodes, proxy.Settings{
+		// Other clusters on this machine have the same addresses for services.
+		Pods: []netip.Prefix{s.network}, PodsOnly: true, Services: []netip.Prefix{netip.MustParsePrefix(serviceRange)},
+	})
+}
+
+// proxyOf is kube-proxy of the host of some nodes, with a table of its own.
+func proxyOf(named func() (string, error), nodes []string, settings proxy.Settings) cluster.Component {
 	return cluster.Component{
 		Name: "kube-proxy", Identity: &authn.Identity{Name: "system:kube-proxy", Groups: []string{authn.GroupAuthenticated}},
 		New: func(p *component.Parts) (lifecycle.Runnable, error) {
-			table, err := s.proxyTable()
+			table, err := named()
 			if err != nil {
 				return nil, err
 			}
 			writer, err := nftables.New(nftables.Options{Table: table, Logger: p.Logger})
 			if err != nil {
 				return nil, err
-			}
-			var nodes []string
-			for i := range s.nodes {
-				nodes = append(nodes, fmt.Sprintf("node-%d", i))
 			}
 			sources := proxy.Sources{
 				Services:       component.Informer[*corev1.Service](p.Informers, corev1.SchemeGroupVersion.WithResource("services")),
@@ -61,11 +69,7 @@ func (s *settings) serviceProxy() cluster.Component {
 			health := proxy.NewHealth(0)
 			checks := healthcheck.New(health, healthcheck.Options{Node: nodes[0], Recorder: p.Recorder, Logger: p.Logger})
 			runs := proxy.New(sources, writer, proxy.Options{
-				Settings: proxy.Settings{
-					// Other clusters on this machine have the same addresses for services.
-					Pods: []netip.Prefix{s.network}, PodsOnly: true, Services: []netip.Prefix{netip.MustParsePrefix(serviceRange)},
-				},
-				Nodes: nodes, Checks: checks, Health: health, Logger: p.Logger,
+				Settings: settings, Nodes: nodes, Checks: checks, Health: health, Logger: p.Logger,
 			})
 			healthz := healthcheck.Handler(health, func() bool {
 				return slices.ContainsFunc(nodes, func(name string) bool {

@@ -14,9 +14,10 @@ import (
 	"strings"
 )
 
-// addresses are those that a cluster gives: to pods, and to services of type LoadBalancer.
+// addresses are those that a cluster gives: to pods, to hosts, and to services of type LoadBalancer.
 type addresses struct {
 	network   netip.Prefix
+	hosts     hostSettings
 	balancers []netip.Prefix
 }
 
@@ -90,6 +91,11 @@ Flags:
                         for pods that always pull
   --registry-mirror URL where images are looked for before their own registry
   --cluster-cidr CIDR   the pods' addresses, 254 for each node (default %s)
+  --hosts KIND          shared: all nodes of real containers share this machine's network (default shared)
+                        netns: each is a host of its own, a network namespace with an address, a kubelet, a proxy
+                        and routes to the others'; they end with the cluster. DIR/hosts has the namespaces, as in
+                        nsenter --net=DIR/hosts/node-0 ip route
+  --host-cidr CIDR      the addresses of such hosts and, the first, of this machine (default %s)
   --load-balancer-range CIDR
                         services of type LoadBalancer get addresses of it (default none do)
   --install             build and install what real containers take, from a checkout of this repository; where no
@@ -208,6 +214,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.StringVar(&s.images, "images", "", "")
 	f.StringVar(&s.mirror, "registry-mirror", "", "")
 	f.StringVar(&network, "cluster-cidr", defaultNetwork, "")
+	s.hosts.define(f)
 	f.Func("load-balancer-range", "", s.loadBalancers)
 	f.BoolVar(&s.down, "down", false, "")
 	f.BoolVar(&s.install, "install", false, "")
@@ -224,7 +231,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.BoolVar(&s.verbose, "verbose", false, "")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(help, usage, dataDir, defaultListen, defaultPrefix, "5m", defaultNetwork, strings.Join(usualPlugins(), ", "), strings.Join(morePlugins(), ", "),
+		fmt.Fprintf(help, usage, dataDir, defaultListen, defaultPrefix, "5m", defaultNetwork, defaultHostNetwork, strings.Join(usualPlugins(), ", "), strings.Join(morePlugins(), ", "),
 			auditDays, auditFiles, auditSize, maxReading, maxWriting)
 		return s, err
 	case err != nil:
@@ -241,7 +248,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	if s.auditLog == "DIR/audit.log" {
 		s.auditLog = filepath.Join(s.dataDir, "audit.log")
 	}
-	return s, errors.Join(s.checkNodes(network), s.check(), s.etcd.check(s.storage), s.encryption.check(),
+	return s, errors.Join(s.checkNodes(network), s.check(), s.hosts.check(&s), s.etcd.check(s.storage), s.encryption.check(),
 		s.retention.check(f, s.auditLog), s.inflight.check(), s.foreign.check(), s.plugins.check(), s.scheduling.check())
 }
 

@@ -102,11 +102,21 @@ func TestBadFlags(t *testing.T) {
 		"--listen example.org:1":                                   {"--listen", "is an IP"},
 		"--load-balancer-range 192.0.2.1":                          {"load-balancer-range", "write it as ADDRESS/BITS"},
 		"--load-balancer-range 192.0.2.0/24 --disable controllers": {"--load-balancer-range needs the controllers"},
-		"--disable etcd":                                           {`--disable "etcd"`, "scheduler, controllers, nodes"},
-		"--data-dir=":                                              {"--data-dir is empty"},
-		"--data-dir=~/data":                                        {`--data-dir "~/data"`, "in full"},     // which no shell expands
-		"":                                                         {`--data-dir "~/.keelson"`, "in full"}, // HOME is not set
-		"start":                                                    {`unexpected argument "start"`, "--help"},
+		"--hosts pods":                                             {`--hosts "pods"`, "shared or netns"},
+		"--hosts netns":                                            {"--hosts netns", "--runtime containerd"},
+		"--host-cidr 10.0.0.0":                                     {`--host-cidr "10.0.0.0"`, "ADDRESS/BITS"},
+		"--host-cidr 10.0.0.0/31":                                  {"--host-cidr", "16 to 30 bits"},
+		"--runtime containerd --hosts netns --host-cidr 10.63.0.0/29 --nodes 6":      {"--host-cidr 10.63.0.0/29", "room for 5 hosts, not for 6"},
+		"--runtime containerd --hosts netns --host-cidr 10.64.3.0/24":                {"--host-cidr 10.64.3.0/24 overlaps with --cluster-cidr"},
+		"--runtime containerd --hosts netns --disable controllers":                   {"--hosts netns needs the controllers"},
+		"--runtime containerd --hosts netns --disable nodes":                         {"--hosts netns needs", "the nodes"},
+		"--runtime containerd --hosts netns --registry-mirror http://localhost:1":    {"--registry-mirror http://localhost:1", "loopback"},
+		"--runtime containerd --hosts netns --registry-mirror http://127.0.0.1:5000": {"--registry-mirror", "loopback"},
+		"--disable etcd":    {`--disable "etcd"`, "scheduler, controllers, nodes"},
+		"--data-dir=":       {"--data-dir is empty"},
+		"--data-dir=~/data": {`--data-dir "~/data"`, "in full"},     // which no shell expands
+		"":                  {`--data-dir "~/.keelson"`, "in full"}, // HOME is not set
+		"start":             {`unexpected argument "start"`, "--help"},
 	} {
 		_, err := parse(strings.Fields(args), noEnvironment, io.Discard)
 		if err == nil {

@@ -9,6 +9,14 @@ import (
 	nodevolumes "github.com/keelson-dev/keelson/node/localvolumes"
 )
 
+// volumes is the directory of a node's volumes. Those of hosts of their own outlive them.
+func (m *machines) volumes(node string) string {
+	if m.wire != nil {
+		return filepath.Join(m.settings.dataDir, "volumes", node)
+	}
+	return filepath.Join(m.dir(node), "volumes")
+}
+
 // addVolumes lets the cluster provision volumes in directories of its nodes, which are in the data directory, or, on
 // simulated nodes, in name only.
 func (s *settings) addVolumes(nodes *machines, o *cluster.Options) {
@@ -20,7 +28,7 @@ func (s *settings) addVolumes(nodes *machines, o *cluster.Options) {
 		roots := map[string]string{}
 		for i := range s.nodes {
 			name := fmt.Sprintf("node-%d", i)
-			roots[name] = filepath.Join(nodes.dir(name), "volumes")
+			roots[name] = nodes.volumes(name)
 		}
 		with.Directories = nodevolumes.New(func(node string) string { return roots[node] })
 	}

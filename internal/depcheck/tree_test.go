@@ -95,6 +95,7 @@ func siblings() map[string][]string {
 		"node/ociimage":      {},
 		"node/remote":        {"authn/token", "authn/webhook", "authz/webhook", "client", "client/rest", "events/publish", "informer", "informer/wire", "kubelet/objects", "lifecycle"},
 		"networkpolicy":      {"informer", "internal/nfnetlink", "internal/nft"}, // the kernel's language
+		"overlay":            {"informer", "lifecycle"},
 		"pki":                {},
 		"podspec":            {},
 		"proxy":              {"informer", "internal/nfnetlink"},
@@ -404,6 +405,7 @@ func limits() map[string]int {
 		"node/remote":                         120,
 		"pki":                                 0,
 		"networkpolicy":                       85,
+		"overlay":                             85,
 		"proxy":                               85,
 		"podspec":                             100,
 		"podspec/critical":                    70, // API types
@@ -500,6 +502,7 @@ func leaves() map[string][]string {
 		"github.com/container-storage-interface":     {"kubelet/volume/csi"},
 		"google.golang.org/grpc":                     {"cri/internal/wire", "cri/remote", "cri/serve", "node/containerd", "kubelet/internal/registrars", "kubelet/prober", "kubelet/volume/csi", "storage/encryption/kms", "storage/encryption/kms/kmstest", "storage/etcd"},
 		"github.com/miekg/dns":                       {"dns/server"},
+		"github.com/vishvananda":                     {"overlay/rtnetlink"},
 		"sigs.k8s.io/controller-runtime":             {"controllers/reconciler", "envtest", "examples/controller", "informer/controllerruntime"},
 		"github.com/google/go-cmp":                   {"admission/admissiontest"},
 		"testing":                                    {"admission/admissiontest", "internal/", "node/containerd/containerdtest", "node/internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "client/clienttest", "controllers/controllerstest", "informer/informertest", "registry/registrytest", "proxy/proxytest", "networkpolicy/policytest"},

@@ -17,6 +17,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,10 @@ const PauseImage = "registry.k8s.io/pause:3.10.2"
 type Options struct {
 	// Network is the range of the addresses of all nodes' pods, which are not masqueraded within it.
 	Network netip.Prefix
+	// Addresses are those of the node, if it has others than the ones in its pod network.
+	Addresses []netip.Addr
+	// MTU is the largest packet of pods in bytes; 0 leaves it to the kernel.
+	MTU int
 	// Archives are images to load at start.
 	Archives []string
 	// Mirrors are URLs tried before an image's own registry.
@@ -80,7 +85,7 @@ func New(dir string, cidr netip.Prefix, tools nodetools.Tools, o Options) (*Node
 	}
 	id := fmt.Sprintf("%x", sha256.Sum256([]byte(dir)))[:8]
 	n := &Node{dir: dir, cgroup: "/keelson/" + id, device: "keel" + id, options: o, cidr: cidr}
-	network := bridge.Options{Network: "keelson-" + id, Bridge: n.device, DataDir: filepath.Join(dir, "cni", "networks")}
+	network := bridge.Options{Network: "keelson-" + id, Bridge: n.device, DataDir: filepath.Join(dir, "cni", "networks"), MTU: o.MTU}
 	if o.Network.IsValid() {
 		network.Internal = []netip.Prefix{o.Network}
 	}
@@ -116,8 +121,11 @@ func Open(dir string, tools nodetools.Tools, o Options) (*Node, error) {
 	return New(dir, cidr, tools, o)
 }
 
-// Addresses are the node's own addresses in its pod network.
+// Addresses are the node's own addresses: those of its options, or those in its pod network.
 func (n *Node) Addresses() []netip.Addr {
+	if len(n.options.Addresses) > 0 {
+		return slices.Clone(n.options.Addresses)
+	}
 	var list []netip.Addr
 	for _, gateway := range n.bridge.Gateways() {
 		list = append(list, gateway.Addr())
@@ -178,7 +186,11 @@ func (n *Node) networkFree() error {
 			continue // it is going away
 		}
 		for _, address := range addresses {
-			if at, err := netip.ParsePrefix(address.String()); err == nil && at.Overlaps(n.cidr) && at.Bits() >= n.cidr.Bits() {
+			at, err := netip.ParsePrefix(address.String())
+			if err == nil && at.IsSingleIP() && at.Addr() == n.cidr.Addr() {
+				continue // the device of an overlay, by which the host reaches pods of others; no pod has that address
+			}
+			if err == nil && at.Overlaps(n.cidr) && at.Bits() >= n.cidr.Bits() {
 				return fmt.Errorf("%w: %s belongs to device %s (%s); choose another network for the cluster, or remove the device",
 					ErrNetworkInUse, n.cidr, device.Name, at)
 			}
