@@ -37,7 +37,7 @@ func (*Plugin) Handles(op admission.Operation) bool {
 // Admit implements admission.Mutator.
 func (*Plugin) Admit(_ context.Context, r *admission.Request) error {
 	pod, err := pods.In(r)
-	if pod == nil || err != nil || !newImages(pod, r) {
+	if pod == nil || !newImages(pod, r) {
 		return err
 	}
 	for _, p := range policies(pod) {
@@ -49,7 +49,7 @@ func (*Plugin) Admit(_ context.Context, r *admission.Request) error {
 // Validate implements admission.Validator.
 func (*Plugin) Validate(_ context.Context, r *admission.Request) error {
 	pod, err := pods.In(r)
-	if pod == nil || err != nil || !newImages(pod, r) {
+	if pod == nil || !newImages(pod, r) {
 		return err
 	}
 	var refusals []error

@@ -31,7 +31,7 @@ func (*Plugin) Handles(op admission.Operation) bool {
 // Validate implements admission.Validator.
 func (*Plugin) Validate(_ context.Context, r *admission.Request) error {
 	pod, err := pods.In(r)
-	if pod == nil || err != nil || pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+	if pod == nil || pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
 		return err
 	}
 	for _, term := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {

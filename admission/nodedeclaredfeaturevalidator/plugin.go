@@ -38,7 +38,7 @@ func (*Plugin) Handles(op admission.Operation) bool { return op == admission.Upd
 // Validate implements admission.Validator.
 func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
 	pod, old, err := pods.Changed(r, "", "resize")
-	if pod == nil || err != nil {
+	if pod == nil {
 		return err
 	}
 	return p.check(r, pod, old)

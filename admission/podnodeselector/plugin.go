@@ -70,24 +70,20 @@ func (*Plugin) Handles(op admission.Operation) bool { return op == admission.Cre
 // Admit implements admission.Mutator.
 func (p *Plugin) Admit(ctx context.Context, r *admission.Request) error {
 	pod, selector, err := p.read(r)
-	if pod == nil || err != nil {
+	if pod == nil {
 		return err
 	}
-	if len(selector) > 0 || pod.Spec.NodeSelector == nil {
-		merged := maps.Clone(selector)
-		if merged == nil {
-			merged = labels.Set{}
-		}
-		maps.Copy(merged, pod.Spec.NodeSelector)
-		pod.Spec.NodeSelector = merged
-	}
+	merged := labels.Set{}
+	maps.Copy(merged, selector)
+	maps.Copy(merged, pod.Spec.NodeSelector)
+	pod.Spec.NodeSelector = merged
 	return p.Validate(ctx, r)
 }
 
 // Validate implements admission.Validator.
 func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
 	pod, _, err := p.read(r)
-	if pod == nil || err != nil {
+	if pod == nil {
 		return err
 	}
 	allowed := p.allowed[r.Namespace]
@@ -103,7 +99,7 @@ func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
 // request is about something else.
 func (p *Plugin) read(r *admission.Request) (*corev1.Pod, labels.Set, error) {
 	pod, err := pods.In(r)
-	if pod == nil || err != nil {
+	if pod == nil {
 		return nil, nil, err
 	}
 	selector, err := p.selector(r)

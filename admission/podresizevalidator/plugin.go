@@ -45,7 +45,7 @@ func (*Plugin) Handles(op admission.Operation) bool { return op == admission.Upd
 // Validate implements admission.Validator.
 func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
 	pod, _, err := pods.Changed(r, "resize")
-	if pod == nil || err != nil {
+	if pod == nil {
 		return err
 	}
 	node, ok := p.nodes.Get("", pod.Spec.NodeName)

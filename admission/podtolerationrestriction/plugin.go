@@ -66,7 +66,7 @@ func (*Plugin) Handles(op admission.Operation) bool {
 // Admit implements admission.Mutator.
 func (p *Plugin) Admit(ctx context.Context, r *admission.Request) error {
 	pod, err := pods.In(r)
-	if pod == nil || err != nil {
+	if pod == nil {
 		return err
 	}
 	var more []corev1.Toleration
@@ -89,7 +89,7 @@ func (p *Plugin) Admit(ctx context.Context, r *admission.Request) error {
 // Validate implements admission.Validator.
 func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
 	pod, err := pods.In(r)
-	if pod == nil || err != nil || len(pod.Spec.Tolerations) == 0 {
+	if pod == nil || len(pod.Spec.Tolerations) == 0 {
 		return err
 	}
 	own, err := p.setting(r, AllowedAnnotation, nil)

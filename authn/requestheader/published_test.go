@@ -132,3 +132,10 @@ func TestContract(t *testing.T) {
 		Foreign: []*http.Request{from(t, nil, "", http.Header{"X-Remote-User": {"ann"}})},
 	})
 }
+
+// TestPublishedNothing: options of which no authenticator can be made are not published.
+func TestPublishedNothing(t *testing.T) {
+	if data, err := (requestheader.Options{GroupHeaders: []string{" "}}).Published(nil); !errors.Is(err, requestheader.ErrHeader) || data != nil {
+		t.Errorf("%v, %v", data, err)
+	}
+}

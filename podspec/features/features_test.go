@@ -86,6 +86,9 @@ func TestNeededForUpdate(t *testing.T) {
 		"no size any more":         {volumes(volume("v", memory, quantity("1"))), volumes(volume("v", memory, nil)), nil},
 		"a volume more":            {volumes(volume("v", memory, quantity("1"))), volumes(volume("v", memory, quantity("2")), volume("w", memory, nil)), nil},
 		"a volume of another sort": {volumes(volume("v", memory, quantity("1"))), volumes(corev1.Volume{Name: "v"}), nil},
+		"an init container as before": {
+			corev1.PodSpec{InitContainers: []corev1.Container{{Resources: cpu("1")}}}, corev1.PodSpec{InitContainers: []corev1.Container{{Resources: cpu("1")}}}, nil,
+		},
 		"the second, of all things": {
 			corev1.PodSpec{Resources: resources("1"), InitContainers: []corev1.Container{{Resources: cpu("1")}}, Volumes: []corev1.Volume{volume("u", memory, quantity("1")), volume("v", memory, quantity("1"))}},
 			corev1.PodSpec{Resources: resources("2"), InitContainers: []corev1.Container{{Resources: cpu("2")}}, Volumes: []corev1.Volume{volume("u", memory, quantity("1")), volume("v", memory, quantity("2"))}},
@@ -103,5 +106,10 @@ func TestNeededForUpdate(t *testing.T) {
 		if names, err := nodedeclaredfeatures.DefaultFramework.Unmap(upstream); err != nil || !slices.Equal(names, got) {
 			t.Errorf("%s: %v, upstream %v, %v", name, got, names, err)
 		}
+	}
+	// Upstream's library panics at this.
+	spec, old := volumes(volume("v", memory, quantity("1"))), volumes(corev1.Volume{Name: "v"})
+	if got := features.NeededForUpdate(&spec, &old); got != nil {
+		t.Errorf("a volume that was of another sort: %v", got)
 	}
 }

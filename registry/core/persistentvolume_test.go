@@ -167,6 +167,8 @@ func TestPersistentVolumeSources(t *testing.T) {
 		{Name: "azure disk", To: source(corev1.PersistentVolumeSource{AzureDisk: &corev1.AzureDiskVolumeSource{
 			DiskName: "d", DataDiskURI: "x", Kind: new(corev1.AzureManagedDisk)}}), Refused: []string{
 			`spec.azureDisk.diskURI: Unsupported value: "x": supported values: "` + subscription + `"`}},
+		{Name: "azure disks", To: source(corev1.PersistentVolumeSource{AzureDisk: &corev1.AzureDiskVolumeSource{
+			DiskName: "d", DataDiskURI: "/subscriptions/x", Kind: new(corev1.AzureManagedDisk)}})},
 		{Name: "vsphere", To: source(corev1.PersistentVolumeSource{VsphereVolume: &corev1.VsphereVirtualDiskVolumeSource{}}), Refused: []string{"spec.vsphereVolume.volumePath: Required value"}},
 		{Name: "photon", To: source(corev1.PersistentVolumeSource{PhotonPersistentDisk: &corev1.PhotonPersistentDiskVolumeSource{}}), Refused: []string{"spec.photonPersistentDisk.pdID: Required value"}},
 		{Name: "portworx", To: source(corev1.PersistentVolumeSource{PortworxVolume: &corev1.PortworxVolumeSource{}}), Refused: []string{"spec.portworxVolume.volumeID: Required value"}},

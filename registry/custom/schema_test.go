@@ -81,9 +81,10 @@ func TestSchema(t *testing.T) {
 // TestSchemaNotStructural: schemas by which fields could not be pruned, which servers once accepted, are not published.
 func TestSchemaNotStructural(t *testing.T) {
 	for name, spec := range map[string]apiextensionsv1.JSONSchemaProps{
-		"no type":       {Properties: map[string]apiextensionsv1.JSONSchemaProps{"a": {Type: "string"}}},
-		"unknown type":  {Type: "thing"},
-		"type in anyOf": {Type: "object", AnyOf: []apiextensionsv1.JSONSchemaProps{{Type: "object"}}},
+		"no type":                         {Properties: map[string]apiextensionsv1.JSONSchemaProps{"a": {Type: "string"}}},
+		"unknown type":                    {Type: "thing"},
+		"unknown, with a known one below": {Type: "thing", Properties: map[string]apiextensionsv1.JSONSchemaProps{"a": {Type: "string"}}},
+		"type in anyOf":                   {Type: "object", AnyOf: []apiextensionsv1.JSONSchemaProps{{Type: "object"}}},
 	} {
 		crd := parse(t, `- {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object}}}}}`)
 		crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -62,6 +63,7 @@ func TestConvert(t *testing.T) {
 // What an answer lacks fails with upstream's words. Of v1beta1, neither type nor UID are looked at.
 func TestAnswers(t *testing.T) {
 	const head = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":`
+	random := regexp.MustCompile("^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
 	for name, tt := range map[string]struct{ version, answer, want string }{
 		"no JSON":         {"v1", `?`, "invalid character"},
 		"another type":    {"v1", `{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"ConversionReview"}`, "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got apiextensions.k8s.io/v1beta1, Kind=ConversionReview"},
@@ -81,7 +83,9 @@ func TestAnswers(t *testing.T) {
 				if err := json.Unmarshal(body, &q); err != nil {
 					return nil, err
 				}
-				uid = string(q.Request.UID)
+				if uid = string(q.Request.UID); !random.MatchString(uid) {
+					t.Errorf("%s is no random UUID", uid)
+				}
 				return []byte(strings.ReplaceAll(tt.answer, "UID", uid)), nil
 			}), review.Options{})
 			out, err := c.Convert(t.Context(), []*unstructured.Unstructured{object("a")}, v2)
