@@ -321,6 +321,24 @@ func TestConditions(t *testing.T) {
 	})
 }
 
+// TestTwoRules: all rules that evict a pod count it, however many of its devices they are about.
+func TestTwoRules(t *testing.T) {
+	withCaches(t, func(c *caches) {
+		p, _ := c.with("web", "x", "y")
+		all := func(r *resourcev1.DeviceTaintRule) { r.Spec.DeviceSelector.Device = nil }
+		c.rule("r", "", "NoExecute", all)
+		c.rule("s", "", "NoExecute", all)
+		c.rule("t", "y", "NoExecute")
+		c.server.Answer("pods", p)
+		c.expect("pod", c.reconcile("ns", "web"), evicting)
+		c.pods.Delete("ns", "web")
+		for _, name := range []string{"r", "s", "t"} {
+			c.reconcile("", name)
+			c.expect(name, c.condition(), "EvictionInProgress False Completed 1 1 pod evicted since starting the controller.")
+		}
+	})
+}
+
 // TestEvictions: what is asked of the server, and whether the rule counts it.
 func TestEvictions(t *testing.T) {
 	missing := apierrors.NewNotFound(corev1.Resource("pods"), "web")
