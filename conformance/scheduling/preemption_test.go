@@ -12,6 +12,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -35,16 +36,62 @@ import (
 
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/budgets"
+	"github.com/keelson-dev/keelson/scheduler/groups"
 	"github.com/keelson-dev/keelson/scheduler/plugins"
 )
 
 // TestPreemption compares whom both sides preempt, where, and what they say if nobody is. Pods that preempt are nominated;
 // their victims go at once, terminate, or stay for the next pod.
 func TestPreemption(t *testing.T) {
+	preempt(t, 3, nil)
+}
+
+// TestMixedPreemption does so where pods keep others near and apart, too.
+func TestMixedPreemption(t *testing.T) {
+	preempt(t, 7, func(g *generator, a *arena) {
+		for _, n := range a.nodes {
+			n.Labels[corev1.LabelHostname], n.Labels[corev1.LabelTopologyZone] = n.Name, pick(g, "z1", "z2")
+			if g.chance(0.1) {
+				delete(n.Labels, corev1.LabelTopologyZone)
+			}
+		}
+		for _, p := range slices.Concat(a.bound, a.pending) {
+			g.mix(p)
+		}
+	}, "PodTopologySpread", "InterPodAffinity")
+}
+
+// mix gives a contender required terms and constraints. Selectors that cannot be parsed would fail all later pods.
+func (g *generator) mix(p *corev1.Pod) {
+	keys := []string{corev1.LabelHostname, corev1.LabelTopologyZone, "rack"}
+	selector := func() *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{pick(g, "x", "y"): "yes"}}
+	}
+	terms := func() (all []corev1.PodAffinityTerm) {
+		for range g.few() {
+			all = append(all, corev1.PodAffinityTerm{TopologyKey: pick(g, keys...), LabelSelector: selector(), Namespaces: pick(g, nil, nil, []string{"default", "other"})})
+		}
+		return all
+	}
+	if g.chance(0.4) {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms()}}
+		if g.chance(0.4) {
+			p.Spec.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms()}
+		}
+	}
+	if g.chance(0.3) {
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1 + g.Int32N(2), TopologyKey: pick(g, keys...), LabelSelector: selector(), WhenUnsatisfiable: corev1.DoNotSchedule,
+		}}
+	}
+}
+
+// preempt makes arenas with the contested plugins and more, and has change change them.
+func preempt(t *testing.T, stream uint64, change func(*generator, *arena), more ...string) {
 	seen := tally{}
 	each(t, func(t *testing.T, seed uint64) {
-		g := &generator{Rand: rand.New(rand.NewPCG(seed, 3))}
-		a := newArena(t, g)
+		g := &generator{Rand: rand.New(rand.NewPCG(seed, stream))}
+		a := newArena(t, g, change, append(contested(), more...))
 		for _, pod := range a.pending {
 			if !slices.ContainsFunc(a.bound, func(p *corev1.Pod) bool { return p.UID == pod.UID }) {
 				a.attempt(g, pod, seen)
@@ -104,19 +151,26 @@ func (s sortedBudgets) List(labels.Selector) ([]*policyv1.PodDisruptionBudget, e
 	return s.all, nil
 }
 
-func newArena(t *testing.T, g *generator) *arena {
+func newArena(t *testing.T, g *generator, change func(*generator, *arena), names []string) *arena {
 	a := &arena{T: t, nominated: map[string][]*corev1.Pod{}, view: &view{}}
 	a.generate(g)
+	if change != nil {
+		change(g, a)
+	}
 	pdbs := g.budgets()
-	a.profile = scheduler.Profile{Plugins: slices.DeleteFunc(plugins.Default(), func(e scheduler.Enabled) bool {
-		return !slices.Contains(contested(), e.Plugin.Name())
+	related := groups.New(groups.Sources{
+		Namespaces: filled[*corev1.Namespace](nil), Services: filled[*corev1.Service](nil), ReplicationControllers: filled[*corev1.ReplicationController](nil),
+		ReplicaSets: filled[*appsv1.ReplicaSet](nil), StatefulSets: filled[*appsv1.StatefulSet](nil),
+	})
+	a.profile = scheduler.Profile{Plugins: slices.DeleteFunc(plugins.WithGroups(plugins.Default(), related), func(e scheduler.Enabled) bool {
+		return !slices.Contains(names, e.Plugin.Name())
 	})}
 	a.plugin.Budgets = budgets.New(filled(pdbs))
-	a.newTheirs(pdbs)
+	a.newTheirs(pdbs, names)
 	return a
 }
 
-func (a *arena) newTheirs(pdbs []*policyv1.PodDisruptionBudget) {
+func (a *arena) newTheirs(pdbs []*policyv1.PodDisruptionBudget, names []string) {
 	metrics.Register()
 	ctx := a.Context()
 	client := fake.NewClientset()
@@ -125,7 +179,7 @@ func (a *arena) newTheirs(pdbs []*policyv1.PodDisruptionBudget) {
 		QueueSort: config.PluginSet{Enabled: []config.Plugin{{Name: "PrioritySort"}}},
 		Bind:      config.PluginSet{Enabled: []config.Plugin{{Name: "DefaultBinder"}}},
 		MultiPoint: config.PluginSet{Enabled: slices.DeleteFunc(slices.Clone(defaults.PluginsV1.MultiPoint.Enabled), func(p config.Plugin) bool {
-			return !slices.Contains(contested(), p.Name)
+			return !slices.Contains(names, p.Name)
 		})},
 	}, PluginConfig: defaults.PluginConfigsV1}
 	var err error

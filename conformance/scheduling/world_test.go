@@ -277,7 +277,7 @@ func (w *world) decideTheirs(pod *corev1.Pod) (decision, []string, fwk.CycleStat
 		out.Nodes[name] = verdict{By: s.Plugin(), Reasons: s.Reasons(), Unresolvable: s.Code() == fwk.UnschedulableAndUnresolvable}
 	}
 	diagnosis := framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}
-	_, status, _ := w.theirs.RunPreFilterPlugins(ctx, state, pod)
+	eligible, status, by := w.theirs.RunPreFilterPlugins(ctx, state, pod)
 	if status.IsRejected() {
 		for _, n := range w.nodes {
 			refused(n.Name, status)
@@ -294,6 +294,13 @@ func (w *world) decideTheirs(pod *corev1.Pod) (decision, []string, fwk.CycleStat
 			info, err := snapshot.NodeInfos().Get(n.Name)
 			if err != nil {
 				w.Fatal(err)
+			}
+			if !eligible.AllNodes() && !eligible.NodeNames.Has(n.Name) {
+				names := slices.Sorted(maps.Keys(by))
+				s := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", names)).WithPlugin(strings.Join(names, ","))
+				refused(n.Name, s)
+				diagnosis.NodeToStatus.Set(n.Name, s)
+				continue
 			}
 			s := w.theirs.RunFilterPlugins(ctx, state, pod, info)
 			switch {

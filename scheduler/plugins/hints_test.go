@@ -174,3 +174,37 @@ func TestHintsOfPodTopologySpread(t *testing.T) {
 		"a node moved unseen":             {spreadOut, scheduler.Event{Kind: scheduler.NodeUpdated, OldNode: zoned(""), Node: zoned("1")}, false},
 	})
 }
+
+// What cannot be parsed is a reason to try a pod again only where it counts: in required terms, after an event that may matter.
+func TestInterPodAffinityHintsOfBrokenTerms(t *testing.T) {
+	broken := corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}}}
+	required := corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{broken}}
+	preferred := corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: broken}}}
+	pod := func(node string, near, apart corev1.PodAffinity) *corev1.Pod {
+		anti := corev1.PodAntiAffinity(apart)
+		return &corev1.Pod{Spec: corev1.PodSpec{NodeName: node, Affinity: &corev1.Affinity{PodAffinity: &near, PodAntiAffinity: &anti}}}
+	}
+	bare, node := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}}, &corev1.Node{}
+	pending, none := &corev1.Pod{}, corev1.PodAffinity{}
+	went := func(p *corev1.Pod) scheduler.Event {
+		return scheduler.Event{Kind: scheduler.AssignedPodDeleted, OldPod: p}
+	}
+	hints(t, plugins.InterPodAffinity{}, map[string]hint{
+		"preferred":                  {pod("", preferred, preferred), went(bare), false},
+		"required":                   {pod("", required, none), went(bare), true},
+		"required apart":             {pod("", none, required), went(bare), true},
+		"of the pod that went":       {pending, went(pod("n", none, required)), true},
+		"of the pod that went, near": {pending, went(pod("n", required, none)), false},
+		"preferred of it":            {pending, went(pod("n", preferred, preferred)), false},
+		"of one that was on no node": {pending, went(pod("", none, required)), false},
+		"one that was on no node":    {pod("", required, none), went(&corev1.Pod{}), false},
+		"one came to no node":        {pod("", required, none), scheduler.Event{Kind: scheduler.AssignedPodAdded, Pod: &corev1.Pod{}}, false},
+		"one came":                   {pod("", required, none), scheduler.Event{Kind: scheduler.AssignedPodAdded, Pod: bare}, true},
+		"one changed something else": {pod("", required, none), scheduler.Event{Kind: scheduler.AssignedPodUpdated, Change: scheduler.PodScaledDown, OldPod: bare, Pod: bare}, false},
+		"one changed its labels":     {pod("", required, none), scheduler.Event{Kind: scheduler.AssignedPodUpdated, Change: scheduler.PodLabelsChanged, OldPod: bare, Pod: bare}, true},
+		"one was on no node":         {pod("", required, none), scheduler.Event{Kind: scheduler.AssignedPodUpdated, Change: scheduler.PodLabelsChanged, OldPod: &corev1.Pod{}, Pod: bare}, false},
+		"one is on no node":          {pod("", required, none), scheduler.Event{Kind: scheduler.AssignedPodUpdated, Change: scheduler.PodLabelsChanged, OldPod: bare, Pod: &corev1.Pod{}}, false},
+		"a node changed something":   {pod("", required, none), scheduler.Event{Kind: scheduler.NodeUpdated, Change: scheduler.NodeTaintsChanged, OldNode: node, Node: node}, false},
+		"a node changed its labels":  {pod("", required, none), scheduler.Event{Kind: scheduler.NodeUpdated, Change: scheduler.NodeLabelsChanged, OldNode: node, Node: node}, true},
+	})
+}

@@ -92,15 +92,34 @@ func (InterPodAffinity) Events() scheduler.EventKind {
 // MayHelp reports whether another pod begins to match the pod's affinity or ends to match its anti-affinity, a pod with
 // anti-affinity to it was deleted, the pod's labels changed, or a node came to a domain or left it.
 func (InterPodAffinity) MayHelp(pod *corev1.Pod, e scheduler.Event) bool {
-	if e.Kind == scheduler.PodUpdated {
+	switch e.Kind {
+	case scheduler.PodUpdated:
 		return e.Change&scheduler.PodLabelsChanged != 0
+	case scheduler.NodeUpdated:
+		if e.Change&scheduler.NodeLabelsChanged == 0 {
+			return false
+		}
+	case scheduler.AssignedPodUpdated:
+		if e.Change&scheduler.PodLabelsChanged == 0 || !placed(e.OldPod) || !placed(e.Pod) {
+			return false
+		}
+	case scheduler.AssignedPodAdded:
+		if !placed(e.Pod) {
+			return false
+		}
+	case scheduler.AssignedPodDeleted:
+		if !placed(e.OldPod) {
+			return false
+		}
 	}
-	terms, err := scheduler.PodAffinityOf(pod)
+	return helps(pod, e)
+}
+
+// helps reports whether an event about a node, or a pod on a node, concerns the pod's terms, or those of the pod that went.
+func helps(pod *corev1.Pod, e scheduler.Event) bool {
+	terms, err := required(pod)
 	if err != nil {
 		return true
-	}
-	if terms == nil {
-		terms = &scheduler.PodAffinity{}
 	}
 	switch e.Kind {
 	case scheduler.NodeAdded:
@@ -109,21 +128,48 @@ func (InterPodAffinity) MayHelp(pod *corev1.Pod, e scheduler.Event) bool {
 			return ok
 		})
 	case scheduler.NodeUpdated:
-		return e.Change&scheduler.NodeLabelsChanged != 0 && newDomain(terms, e.OldNode.Labels, e.Node.Labels)
+		return newDomain(terms, e.OldNode.Labels, e.Node.Labels)
 	case scheduler.AssignedPodAdded:
-		return placed(e.Pod) && selectsAll(terms.Required, e.Pod)
+		return selectsAll(terms.Required, e.Pod)
 	case scheduler.AssignedPodUpdated:
-		return e.Change&scheduler.PodLabelsChanged != 0 && placed(e.OldPod) && placed(e.Pod) &&
-			(!selectsAll(terms.Required, e.OldPod) && selectsAll(terms.Required, e.Pod) ||
-				selectsAny(terms.RequiredAnti, e.OldPod) && !selectsAny(terms.RequiredAnti, e.Pod))
+		return !selectsAll(terms.Required, e.OldPod) && selectsAll(terms.Required, e.Pod) ||
+			selectsAny(terms.RequiredAnti, e.OldPod) && !selectsAny(terms.RequiredAnti, e.Pod)
 	case scheduler.AssignedPodDeleted:
-		if !placed(e.OldPod) {
-			return false
+		if selectsAny(terms.RequiredAnti, e.OldPod) {
+			return true
 		}
-		others, err := scheduler.PodAffinityOf(e.OldPod)
-		return err != nil || selectsAny(terms.RequiredAnti, e.OldPod) || others != nil && selectsAny(others.RequiredAnti, pod)
+		others, err := required(apart(e.OldPod))
+		return err != nil || selectsAny(others.RequiredAnti, pod)
 	}
 	return false
+}
+
+// required parses a pod's required terms alone: preferred ones keep no pod away, whether they can be parsed or not.
+func required(pod *corev1.Pod) (*scheduler.PodAffinity, error) {
+	only := corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{}}}
+	only.Namespace = pod.Namespace
+	if a := pod.Spec.Affinity; a != nil {
+		if a.PodAffinity != nil {
+			only.Spec.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
+		}
+		if a.PodAntiAffinity != nil {
+			only.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
+		}
+	}
+	terms, err := scheduler.PodAffinityOf(&only)
+	if terms == nil {
+		terms = &scheduler.PodAffinity{}
+	}
+	return terms, err
+}
+
+// apart returns a pod with its anti-affinity alone.
+func apart(pod *corev1.Pod) *corev1.Pod {
+	c := *pod
+	if a := pod.Spec.Affinity; a != nil {
+		c.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: a.PodAntiAffinity}
+	}
+	return &c
 }
 
 // placed reports whether a pod counts on some node.
