@@ -25,7 +25,7 @@ type chain struct {
 	audit          auditFilter
 	authentication authenticationFilter
 	impersonation  impersonationFilter
-	inFlight       inFlightFilter
+	flowControl    flowControlFilter
 	body           bodyFilter
 	authorization  authorizationFilter
 	router         *router
@@ -76,12 +76,12 @@ func (c *chain) filter(x *exchange, r *http.Request) {
 	if !ok {
 		return
 	}
-	seat, ok := c.inFlight.enter(x)
+	ticket, ok := c.flowControl.enter(x, r)
 	c.observation.admit(x, ok)
 	if !ok {
 		return
 	}
-	defer seat.leave()
+	defer ticket.Done()
 	*r = *r.WithContext(acting)
 	c.body.bound(x, r)
 	if c.authorization.authorize(x, r) {

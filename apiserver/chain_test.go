@@ -73,8 +73,8 @@ func TestOrder(t *testing.T) {
 	release, entered := make(chan struct{}), make(chan struct{})
 	sink := &audit.Memory{}
 	s := newServer(t, apiserver.Options{
-		MaxInFlight: 1, MaxMutatingInFlight: 1,
-		Audit: audit.New(audit.Everything(auditv1.LevelMetadata), sink, audit.Options{}),
+		FlowControl: seats(1),
+		Audit:       audit.New(audit.Everything(auditv1.LevelMetadata), sink, audit.Options{}),
 		Paths: map[string]http.Handler{
 			"/hold":  http.HandlerFunc(func(http.ResponseWriter, *http.Request) { entered <- struct{}{}; <-release }),
 			"/panic": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") }),

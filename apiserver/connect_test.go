@@ -150,7 +150,7 @@ func TestConnectAccess(t *testing.T) {
 func TestConnectLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, apiserver.Options{
-			MaxInFlight: 1, Patience: apiserver.Patience{Request: time.Second},
+			FlowControl: seats(1), Patience: apiserver.Patience{Request: time.Second},
 			Connector: connector(func(context.Context, apiserver.Target) (apiserver.Connection, error) {
 				return func(w http.ResponseWriter, r *http.Request) error {
 					for i := range 3 {

@@ -77,11 +77,11 @@ func seat(t *testing.T, server *httptest.Server, method string) {
 	}
 }
 
-// limited has one seat each for those who read and write; they may take half a second.
+// limited has one seat; requests may take half a second.
 func limited(t *testing.T) *apiserver.Server {
 	t.Helper()
 	return newServer(t, apiserver.Options{
-		Patience: apiserver.Patience{Request: time.Second / 2}, MaxInFlight: 1, MaxMutatingInFlight: 1,
+		Patience: apiserver.Patience{Request: time.Second / 2}, FlowControl: seats(1),
 		Paths: map[string]http.Handler{
 			"/quick":  says("ok"),
 			"/upload": http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }),

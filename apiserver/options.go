@@ -13,6 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/flowcontrol"
 )
 
 // Options of a Server. The zero value forbids everything: the caller decides who may do what.
@@ -34,13 +35,10 @@ type Options struct {
 	// CBOR lets clients speak CBOR (KEP-4222), as upstream's alpha feature CBORServingAndStorage does; nothing is stored
 	// in it.
 	CBOR bool
-	// MaxInFlight and MaxMutatingInFlight bound how many reading and writing requests are served at once; 0 is 400 and 200,
-	// below 0 is no limit. Further requests are answered with 429. No user gets more than half of the free seats; service
-	// accounts share by namespace, and if there is an Authenticator, all users who have not authenticated share a few.
-	// Nodes, kube-controller-manager, kube-scheduler and the service accounts of kube-system have seats of their own, as
-	// the priority levels of upstream's default API Priority and Fairness have. Long-running requests and those of this
-	// process (Transport) do not count; system:masters and probes are always let in.
-	MaxInFlight, MaxMutatingInFlight int
+	// FlowControl decides when requests are served. nil serves 600 at once, shared as upstream's default FlowSchemas and
+	// PriorityLevelConfigurations have it; flowcontrol.Unlimited serves all. Long-running requests other than watches are
+	// not counted, nor are those of this process (Transport).
+	FlowControl flowcontrol.Limiter
 	// Patience bounds how long requests take, and how long their clients may take to send them and to read the answers.
 	Patience Patience
 	// Paths are served besides the API, after authentication and authorization: by exact path, or by prefix if the pattern

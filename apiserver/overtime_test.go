@@ -82,7 +82,7 @@ func toil(t *testing.T, s *steps) http.Handler {
 		t.Fatal(err)
 	}
 	server := apiserver.New(reg, apiserver.Options{
-		Authorizer: alwaysallow.New(), MaxMutatingInFlight: 1,
+		Authorizer: alwaysallow.New(), FlowControl: seats(1),
 		Authenticator: authn.Func(func(*http.Request) (*authn.Identity, error) { return &authn.Identity{Name: "ann"}, nil }),
 		Admission: admission.Chain{
 			admission.MutatorFunc("a", func(context.Context, *admission.Request) error { work("mutate"); return nil }, admission.Create, admission.Update),

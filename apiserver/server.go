@@ -19,7 +19,7 @@ func New(r *registry.Registry, o Options) *Server {
 		audit:          auditFilter{o.Audit, &b.decoder},
 		authentication: newAuthenticationFilter(o),
 		impersonation:  impersonationFilter{authorizer: o.Authorizer, log: o.Logger, modes: impersonationModes()},
-		inFlight:       newInFlightFilter(o),
+		flowControl:    newFlowControlFilter(o),
 		body:           bodyFilter{o.Patience.Body},
 		authorization:  authorizationFilter{o.Authorizer, o.Logger},
 		router:         rt,

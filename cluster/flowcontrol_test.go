@@ -1,7 +1,8 @@
 package cluster_test
 
 import (
-	"strings"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,13 +14,10 @@ import (
 )
 
 // TestFlowControl: the default objects exist when the cluster is ready and are restored; a user's schema gets a condition that
-// follows its level, and the user is told that nothing acts on it.
+// follows its level, and requests are classified by it.
 func TestFlowControl(t *testing.T) {
 	inBubble(t, cluster.Options{}, func(t *testing.T, w *world) {
-		var told warnings
-		config := w.c.Config()
-		config.WarningHandler = &told
-		flows := clientset(t, config).FlowcontrolV1()
+		flows := clientset(t, w.c.Config()).FlowcontrolV1()
 		levels, err := flows.PriorityLevelConfigurations().List(w.ctx, metav1.ListOptions{})
 		w.check(err)
 		schemas, err := flows.FlowSchemas().List(w.ctx, metav1.ListOptions{})
@@ -40,20 +38,35 @@ func TestFlowControl(t *testing.T) {
 		if got := dangling("probes"); got != "False Found" {
 			t.Errorf("probes: %s", got)
 		}
-		_, err = flows.FlowSchemas().Create(w.ctx, &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: flowcontrolv1.FlowSchemaSpec{
-			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: "mine"},
-		}}, metav1.CreateOptions{})
+		classified := func() (schema, level string) {
+			synctest.Wait()
+			answer := httptest.NewRecorder()
+			w.c.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/version", nil))
+			return answer.Header().Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID),
+				answer.Header().Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID)
+		}
+		own := &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: flowcontrolv1.FlowSchemaSpec{
+			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: "mine"}, MatchingPrecedence: 10,
+			Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
+				Subjects:         []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: "system:anonymous"}}},
+				NonResourceRules: []flowcontrolv1.NonResourcePolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/version"}}},
+			}},
+		}}
+		own, err = flows.FlowSchemas().Create(w.ctx, own, metav1.CreateOptions{})
 		w.check(err)
-		if got := told.take(); len(got) != 1 || !strings.Contains(got[0], "does not act on them") {
-			t.Errorf("told %q", got)
+		if schema, _ := classified(); schema == "" || schema == string(own.UID) {
+			t.Errorf("without its level, %q counts", schema)
 		}
 		if got := dangling("mine"); got != "True NotFound" {
 			t.Errorf("mine, without its level: %s", got)
 		}
 		mine := levels.Items[0].DeepCopy()
 		mine.ObjectMeta = metav1.ObjectMeta{Name: "mine"}
-		_, err = flows.PriorityLevelConfigurations().Create(w.ctx, mine, metav1.CreateOptions{})
+		mine, err = flows.PriorityLevelConfigurations().Create(w.ctx, mine, metav1.CreateOptions{})
 		w.check(err)
+		if schema, level := classified(); schema != string(own.UID) || level != string(mine.UID) {
+			t.Errorf("classified as %q, %q; want %q, %q", schema, level, own.UID, mine.UID)
+		}
 		if got := dangling("mine"); got != "False Found" {
 			t.Errorf("mine: %s", got)
 		}

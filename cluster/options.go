@@ -115,8 +115,9 @@ type Server struct {
 	TokenKeys *serviceaccount.Keys
 	// Audit, if set, logs requests.
 	Audit *audit.Log
-	// MaxInFlight and MaxMutatingInFlight are those of apiserver.Options.
-	MaxInFlight, MaxMutatingInFlight int
+	// Seats is how many requests are served at once, shared as FlowSchemas and PriorityLevelConfigurations say; 0 is 600,
+	// below 0 serves all and those kinds are without effect.
+	Seats int
 	// Metrics serves /metrics.
 	Metrics bool
 	// CBOR is that of apiserver.Options.

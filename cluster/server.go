@@ -87,8 +87,7 @@ func (c *Cluster) newServer(chain admission.Chain) (http.Handler, error) {
 	o := apiserver.Options{
 		Authenticator: c.authn, Authorizer: c.access.Authorizer, Admission: chain, Version: serverVersion(),
 		Audit: c.options.Server.Audit, Paths: paths, Connector: c.connector(), Logger: c.log,
-		MaxInFlight: c.options.Server.MaxInFlight, MaxMutatingInFlight: c.options.Server.MaxMutatingInFlight,
-		CBOR: c.options.Server.CBOR,
+		FlowControl: c.flowControl(), CBOR: c.options.Server.CBOR,
 	}
 	maps.Copy(o.Paths, openapi.Follow(c.registry.Kinds, openapi.Options{Version: o.Version.GitVersion, Issuer: len(paths) > 0, Logger: c.log}).Paths())
 	maps.Copy(o.Paths, health.New(c.checks()))
@@ -185,6 +184,9 @@ func (c *Cluster) figures(v version.Info) metrics.Options {
 	}}
 	if log := c.options.Server.Audit; log != nil {
 		o.Audit = log.Stats
+	}
+	if m := c.services.waiting; m != nil {
+		o.Collectors = append(o.Collectors, m)
 	}
 	for _, e := range c.front.extended {
 		if m, ok := e.(Measured); ok {

@@ -9,6 +9,9 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/keelson-dev/keelson/component"
+	"github.com/keelson-dev/keelson/flowcontrol"
+	"github.com/keelson-dev/keelson/flowcontrol/fairqueuing"
+	flowmetrics "github.com/keelson-dev/keelson/flowcontrol/metrics"
 	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/lifecycle"
 	"github.com/keelson-dev/keelson/registry/allocation"
@@ -24,6 +27,8 @@ type services struct {
 	repair     *allocation.Repair
 	kubernetes *kubernetesservice.Service
 	flows      *upkeep.Upkeep
+	limiter    *fairqueuing.Limiter // nil limits nothing
+	waiting    *flowmetrics.Metrics // of the limiter; nil counts nothing
 }
 
 // newPorts makes the allocator of node ports, which the kinds need.
@@ -51,15 +56,37 @@ func (c *Cluster) newServices(store storage.Store) (err error) {
 	return c.newFlows()
 }
 
-// newFlows makes what maintains flow schemas and priority levels.
+// newFlows makes what maintains flow schemas and priority levels, and what acts on them.
 func (c *Cluster) newFlows() (err error) {
 	if c.services.flows, err = upkeep.New(c.registry, upkeep.Options{Logger: c.log}); err != nil {
 		return err
 	}
-	wake(component.Informer[*flowcontrolv1.FlowSchema](c.informers, flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas")), c.services.flows)
-	wake(component.Informer[*flowcontrolv1.PriorityLevelConfiguration](c.informers,
-		flowcontrolv1.SchemeGroupVersion.WithResource("prioritylevelconfigurations")), c.services.flows)
-	return c.informers.Err()
+	schemas := component.Informer[*flowcontrolv1.FlowSchema](c.informers, flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas"))
+	levels := component.Informer[*flowcontrolv1.PriorityLevelConfiguration](c.informers,
+		flowcontrolv1.SchemeGroupVersion.WithResource("prioritylevelconfigurations"))
+	if err := c.informers.Err(); err != nil {
+		return err
+	}
+	wake(schemas, c.services.flows)
+	wake(levels, c.services.flows)
+	if c.options.Server.Seats >= 0 {
+		o := fairqueuing.Options{Seats: c.options.Server.Seats}
+		if c.options.Server.Metrics {
+			c.services.waiting = flowmetrics.New(func() []fairqueuing.Level { return c.services.limiter.Levels() })
+			o.Observer = c.services.waiting
+		}
+		c.services.limiter = fairqueuing.New(flowcontrol.DefaultConfig(), o)
+		c.services.limiter.Follow(schemas, levels)
+	}
+	return nil
+}
+
+// flowControl decides when requests are served.
+func (c *Cluster) flowControl() flowcontrol.Limiter {
+	if c.services.limiter == nil {
+		return flowcontrol.Unlimited{}
+	}
+	return c.services.limiter
 }
 
 func wake[T informer.Object](of *informer.Informer[T], flows *upkeep.Upkeep) {

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,7 @@ import (
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/token"
 	"github.com/keelson-dev/keelson/authz"
+	"github.com/keelson-dev/keelson/flowcontrol"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/storage/memory"
@@ -114,7 +116,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	return &fixture{m, apiserver.New(reg, apiserver.Options{
-		Observer: m, Audit: log, MaxMutatingInFlight: 1,
+		Observer: m, Audit: log, FlowControl: &oneWriter{},
 		Authenticator: token.New(token.Static(map[string]*authn.Identity{
 			"ann": {Name: "ann@example.com"}, "bob": {Name: "bob"}, "self": {Name: "system:apiserver"},
 		})),
@@ -399,4 +401,17 @@ func TestClash(t *testing.T) {
 	if _, err := metrics.New(metrics.Options{Collectors: []prometheus.Collector{mine, mine}}); err == nil {
 		t.Error("two of a name")
 	}
+}
+
+// oneWriter lets one write be served at a time.
+type oneWriter struct{ busy atomic.Bool }
+
+func (l *oneWriter) Wait(_ context.Context, a authz.Attributes) (flowcontrol.Ticket, error) {
+	switch {
+	case a.Verb == "get" || a.Verb == "list" || a.Verb == "watch":
+		return flowcontrol.Ticket{}, nil
+	case l.busy.CompareAndSwap(false, true):
+		return flowcontrol.Ticket{Release: func() { l.busy.Store(false) }}, nil
+	}
+	return flowcontrol.Ticket{}, &flowcontrol.Rejection{Reason: flowcontrol.ConcurrencyLimit}
 }

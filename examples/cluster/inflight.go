@@ -8,7 +8,7 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// inflight holds the flags that limit concurrent requests. They are kube-apiserver's.
+// inflight holds the flags that limit concurrent requests. They are kube-apiserver's, where only their sum counts.
 type inflight struct{ reading, writing int }
 
 const (
@@ -27,12 +27,12 @@ func (i *inflight) check() error {
 		value int
 	}{{"--max-requests-inflight", i.reading}, {"--max-mutating-requests-inflight", i.writing}} {
 		if c.value < 0 {
-			return fmt.Errorf("%s %d: choose how many, or 0 for no limit", c.name, c.value)
+			return fmt.Errorf("%s %d: choose how many, or 0 in both for no limit", c.name, c.value)
 		}
 	}
 	return nil
 }
 
 func (i *inflight) apply(o *cluster.Server) {
-	o.MaxInFlight, o.MaxMutatingInFlight = cmp.Or(i.reading, -1), cmp.Or(i.writing, -1)
+	o.Seats = cmp.Or(i.reading+i.writing, -1)
 }

@@ -163,8 +163,8 @@ Flags:
                         the name in tokens of service accounts, whose public key is DIR/pki/sa.pub
                         (default https://kubernetes.default.svc.cluster.local)
   --max-requests-inflight N, --max-mutating-requests-inflight N
-                        how many requests that read, or write, are served at once, of which no user gets more than
-                        a share; 0 is no limit (default %d, %d)
+                        the sum is how many requests are served at once, shared as FlowSchemas and
+                        PriorityLevelConfigurations say; 0 in both is no limit (default %d, %d)
   --verbose             tell on standard error what the components do
 
 Examples:

@@ -173,12 +173,13 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestInflight: 0 means no limit, as for kube-apiserver.
+// TestInflight: only the sum counts, as for kube-apiserver.
 func TestInflight(t *testing.T) {
-	for args, want := range map[string][2]int{
-		"":                          {400, 200},
-		"--max-requests-inflight 0": {-1, 200},
-		"--max-mutating-requests-inflight 0 --max-requests-inflight 7": {7, -1},
+	for args, want := range map[string]int{
+		"":                          600,
+		"--max-requests-inflight 0": 200,
+		"--max-mutating-requests-inflight 0 --max-requests-inflight 7": 7,
+		"--max-mutating-requests-inflight 0 --max-requests-inflight 0": -1,
 	} {
 		s, err := parse(append([]string{"--data-dir", "/d"}, strings.Fields(args)...), noEnvironment, io.Discard)
 		if err != nil {
@@ -186,8 +187,8 @@ func TestInflight(t *testing.T) {
 			continue
 		}
 		var o cluster.Server
-		if s.inflight.apply(&o); o.MaxInFlight != want[0] || o.MaxMutatingInFlight != want[1] {
-			t.Errorf("%q: %d and %d, want %v", args, o.MaxInFlight, o.MaxMutatingInFlight, want)
+		if s.inflight.apply(&o); o.Seats != want {
+			t.Errorf("%q: %d, want %d", args, o.Seats, want)
 		}
 	}
 }

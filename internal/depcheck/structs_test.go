@@ -16,7 +16,6 @@ func wide() map[string]int {
 	return map[string]int{
 		"apiserver.Observation":     17, // a row of a log, not passed on
 		"cluster.Options":           16, // everything that one can choose about a control plane
-		"cluster.Server":            16, // everything that one can choose about a server
 		"cri/runtimetest.Options":   16, // what the suite cannot know of a runtime
 		"envtest.Environment":       23, // controller-runtime's, so that suites compile
 		"registry.Kind":             21, // a declaration, written down once and never passed field by field

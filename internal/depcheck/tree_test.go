@@ -35,6 +35,7 @@ func siblings() map[string][]string {
 		"admission/webhook":                   {"authn", "internal/jsonpatch"},
 		"admission/webhook/cel":               {"authn", "authz", "authz/selector", "internal/jsonpatch"},
 		"apiserver": {"admission", "admission/status", "authn", "authz", "informer", "registry",
+			"flowcontrol", "flowcontrol/fairqueuing", // the default is upstream's
 			"authz/selector",                      // selectors in requests to authorizers: part of the contract
 			"registry/codec",                      // the encodings in which the registry stores and returns objects
 			"registry/request", "registry/status", // the meaning of requests, and the answers to clients
@@ -67,6 +68,7 @@ func siblings() map[string][]string {
 		"envtest":                     {everything}, // a whole control plane
 		"events":                      {"client"},
 		"examples":                    {everything},
+		"flowcontrol":                 {"authn", "authz", "informer"},
 		"informer":                    {"internal/restclient"},
 		"internal": {"client", "events", "informer", "lifecycle", // test kits
 			"client/generate",                                                               // kubectlargs reads its options
@@ -103,6 +105,7 @@ func siblings() map[string][]string {
 		"registry": {"authn", "authz", "informer", "podspec", "podspec/", "storage",
 			"authz/selector",                          // the review kinds read selectors as requests carry them
 			"authz/signer", "internal/signingrequest", // who may sign which requests for certificates
+			"flowcontrol", // the objects that every API server keeps
 		},
 		"registry/batch":            {"podspec", "internal/cronschedule"}, // messages about schedules
 		"registry/custom":           {"internal/boundedyaml"},             // definitions in files
@@ -246,8 +249,11 @@ func behind() map[string][]string {
 		"podspec/signername":                             {},
 		"registry/custom":                                append(kind, "registry/apiextensions", "internal/boundedyaml"),
 		"registry/discovery":                             kind,
-		"registry/flowcontrol":                           append(kind, "podspec", "podspec/qos", "podspec/restart", "podspec/signername"),
-		"registry/flowcontrol/upkeep":                    append(kind, "podspec", "podspec/qos", "podspec/restart", "podspec/signername", "registry/flowcontrol"),
+		"flowcontrol":                                    {"authn", "authz"},
+		"flowcontrol/fairqueuing":                        {"authn", "authz", "flowcontrol", "informer"},
+		"flowcontrol/metrics":                            {"authn", "authz", "flowcontrol", "flowcontrol/fairqueuing", "informer"},
+		"registry/flowcontrol":                           append(kind, "authn", "authz", "flowcontrol", "podspec", "podspec/qos", "podspec/restart", "podspec/signername"),
+		"registry/flowcontrol/upkeep":                    append(kind, "authn", "authz", "flowcontrol", "podspec", "podspec/qos", "podspec/restart", "podspec/signername", "registry/flowcontrol"),
 		"registry/internal/check":                        {},
 		"registry/kubernetesservice":                     {"informer", "registry", "registry/allocation", "registry/codec", "registry/internal/check", "registry/internal/ordered", "registry/networking", "storage"},
 		"registry/networking":                            kind,
@@ -302,8 +308,8 @@ func limits() map[string]int {
 		"admission/admissiontest":             160, // go-cmp and YAML
 		"admission/imagepolicywebhook/remote": 110, // client-go's TLS and credentials
 		"admission/podsecurity":               95,  // upstream's checks, without the clients and metrics of its server
-		"apiserver":                           170,
-		"apiserver/aggregator":                171,
+		"apiserver":                           171,
+		"apiserver/aggregator":                172,
 		"apiserver/audit":                     90,
 		"apiserver/connect":                   180, // WebSocket and SPDY
 		"apiserver/health":                    0,
@@ -345,7 +351,10 @@ func limits() map[string]int {
 		"cri/serve":                           125,
 		"cri/streams":                         24, // SPDY and WebSocket
 		"dns":                                 70,
-		"dns/server":                          76, // miekg/dns
+		"flowcontrol":                         63,
+		"flowcontrol/fairqueuing":             64,
+		"flowcontrol/metrics":                 105, // Prometheus' client
+		"dns/server":                          76,  // miekg/dns
 		"events":                              90,
 		"examples":                            442, // of examples/cluster, one for what a log file may grow to
 		"examples/assets":                     570, // rules for definitions, CEL, as in examples/cluster
@@ -505,7 +514,7 @@ func leaves() map[string][]string {
 		"github.com/vishvananda":                     {"overlay/rtnetlink"},
 		"sigs.k8s.io/controller-runtime":             {"controllers/reconciler", "envtest", "examples/controller", "informer/controllerruntime"},
 		"github.com/google/go-cmp":                   {"admission/admissiontest"},
-		"testing":                                    {"admission/admissiontest", "internal/", "node/containerd/containerdtest", "node/internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "client/clienttest", "controllers/controllerstest", "informer/informertest", "registry/registrytest", "proxy/proxytest", "networkpolicy/policytest"},
+		"testing":                                    {"admission/admissiontest", "internal/", "node/containerd/containerdtest", "node/internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "client/clienttest", "controllers/controllerstest", "informer/informertest", "registry/registrytest", "proxy/proxytest", "networkpolicy/policytest", "flowcontrol/flowcontroltest"},
 	}
 }
 

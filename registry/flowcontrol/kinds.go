@@ -8,7 +8,6 @@ import (
 	"k8s.io/api/flowcontrol/v1beta1"
 	"k8s.io/api/flowcontrol/v1beta2"
 	"k8s.io/api/flowcontrol/v1beta3"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,8 +23,6 @@ type (
 
 // Kinds returns the kinds of the group in discovery order.
 func Kinds() []registry.Kind { return []registry.Kind{flowSchemas(), priorityLevels()} }
-
-const idle = "this server stores FlowSchemas and PriorityLevelConfigurations but does not act on them: it shares its seats by fixed rules"
 
 func flowSchemas() registry.Kind {
 	parts := registry.Parts[flowSchema]{
@@ -45,12 +42,6 @@ func flowSchemas() registry.Kind {
 			PrepareUpdate:  parts.PrepareUpdate,
 			Validate:       validateSchema,
 			ValidateUpdate: func(s, _ flowSchema) field.ErrorList { return validateSchema(s) },
-			Guard: func(ctx context.Context, s, old flowSchema) error {
-				if old == nil || !equality.Semantic.DeepEqual(s.Spec, old.Spec) {
-					registry.Warn(ctx, idle)
-				}
-				return nil
-			},
 		},
 		Sub: registry.Subresources[flowSchema]{Views: map[string]registry.View[flowSchema]{"status": {
 			PrepareUpdate: func(ctx context.Context, s, old flowSchema) {
@@ -83,12 +74,6 @@ func priorityLevels() registry.Kind {
 			PrepareUpdate:  parts.PrepareUpdate,
 			Validate:       func(l priorityLevel) field.ErrorList { return validateLevel(l, nil) },
 			ValidateUpdate: validateLevel,
-			Guard: func(ctx context.Context, l, old priorityLevel) error {
-				if old == nil || !equality.Semantic.DeepEqual(l.Spec, old.Spec) {
-					registry.Warn(ctx, idle)
-				}
-				return nil
-			},
 		},
 		Sub: registry.Subresources[priorityLevel]{Views: map[string]registry.View[priorityLevel]{"status": {
 			PrepareUpdate: func(ctx context.Context, l, old priorityLevel) {

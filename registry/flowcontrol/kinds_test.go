@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	apf "github.com/keelson-dev/keelson/flowcontrol"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/flowcontrol"
 	"github.com/keelson-dev/keelson/registry/registrytest"
@@ -204,13 +205,13 @@ func TestPriorityLevel(t *testing.T) {
 // TestFixed: the specs of the mandatory objects cannot be changed, but for what is exempt.
 func TestFixed(t *testing.T) {
 	levels, schemas := registrytest.Find(t, flowcontrol.Kinds(), "prioritylevelconfigurations"), registrytest.Find(t, flowcontrol.Kinds(), "flowschemas")
-	mandatory, suggested := flowcontrol.PriorityLevels()
+	mandatory, suggested := apf.DefaultLevels()
 	for _, l := range append(mandatory, suggested...) {
 		if errs := levels.Rules.Validate(l); len(errs) > 0 {
 			t.Errorf("%s: %v", l.Name, errs)
 		}
 	}
-	required, proposed := flowcontrol.FlowSchemas()
+	required, proposed := apf.DefaultSchemas()
 	for _, s := range append(required, proposed...) {
 		if errs := schemas.Rules.Validate(s); len(errs) > 0 {
 			t.Errorf("%s: %v", s.Name, errs)
@@ -235,30 +236,6 @@ func TestFixed(t *testing.T) {
 	mandatory[1].Spec.Exempt, mandatory[1].Spec.Limited = nil, mandatory[0].Spec.Limited
 	if errs := levels.Rules.Validate(mandatory[1]); len(errs) != 2 || errs[0].Detail != "spec of 'exempt' except the 'spec.exempt' field must equal the fixed value" {
 		t.Errorf("limited: %v", errs)
-	}
-}
-
-// TestWarnings: writes are told that nothing acts on them, unless the spec stays.
-func TestWarnings(t *testing.T) {
-	told := 0
-	ctx := registry.WithWarnings(t.Context(), func(string) { told++ })
-	other := level()
-	other.Spec.Limited.LendablePercent = new(int32(7))
-	for _, k := range flowcontrol.Kinds() {
-		obj, changed := registry.Object(level()), registry.Object(other)
-		if k.Plural == "flowschemas" {
-			s := schema()
-			s.Spec.MatchingPrecedence++
-			obj, changed = schema(), s
-		}
-		for i, err := range []error{k.Rules.Guard(ctx, obj, nil), k.Rules.Guard(ctx, changed, obj), k.Rules.Guard(ctx, obj, obj)} {
-			if err != nil {
-				t.Errorf("%d: %v", i, err)
-			}
-		}
-	}
-	if told != 4 {
-		t.Errorf("%d warnings", told)
 	}
 }
 
@@ -368,7 +345,7 @@ func TestOlderExempt(t *testing.T) {
 
 // The objects that every server keeps are revised when others change them.
 func Example() {
-	mandatory, _ := flowcontrol.PriorityLevels()
+	mandatory, _ := apf.DefaultLevels()
 	changed := mandatory[0].DeepCopy()
 	changed.Spec.Limited.NominalConcurrencyShares = new(int32(99))
 	fmt.Println(*flowcontrol.RevisePriorityLevel(changed, mandatory[0], true).Spec.Limited.NominalConcurrencyShares)

@@ -5,12 +5,13 @@ import (
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 
+	apf "github.com/keelson-dev/keelson/flowcontrol"
 	"github.com/keelson-dev/keelson/registry/flowcontrol"
 )
 
 func TestRevise(t *testing.T) {
-	_, levels := flowcontrol.PriorityLevels()
-	_, schemas := flowcontrol.FlowSchemas()
+	_, levels := apf.DefaultLevels()
+	_, schemas := apf.DefaultSchemas()
 	for name, tt := range map[string]struct {
 		annotation string
 		generation int64
@@ -75,7 +76,7 @@ func TestReviseDefaults(t *testing.T) {
 
 // TestExempt: what the exempt level lends stays.
 func TestExempt(t *testing.T) {
-	mandatory, _ := flowcontrol.PriorityLevels()
+	mandatory, _ := apf.DefaultLevels()
 	l := mandatory[1].DeepCopy()
 	l.Spec.Exempt.LendablePercent = new(int32(50))
 	if got := flowcontrol.RevisePriorityLevel(l, mandatory[1], true); got != nil {
@@ -88,7 +89,7 @@ func TestExempt(t *testing.T) {
 }
 
 func TestUnwanted(t *testing.T) {
-	_, levels := flowcontrol.PriorityLevels()
+	_, levels := apf.DefaultLevels()
 	l := levels[0]
 	if flowcontrol.Unwanted(l, []string{l.Name}) || !flowcontrol.Unwanted(l, nil) {
 		t.Error("what is known is wanted, alone")

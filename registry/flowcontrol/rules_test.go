@@ -11,6 +11,7 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	apf "github.com/keelson-dev/keelson/flowcontrol"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/flowcontrol"
 	"github.com/keelson-dev/keelson/registry/registrytest"
@@ -222,7 +223,7 @@ func TestSetDangling(t *testing.T) {
 
 // TestKeptUnchanged: what is wanted is not changed when an object is revised.
 func TestKeptUnchanged(t *testing.T) {
-	mandatory, _ := flowcontrol.PriorityLevels()
+	mandatory, _ := apf.DefaultLevels()
 	free := mandatory[1].DeepCopy()
 	free.Spec.Exempt.LendablePercent = new(int32(50))
 	flowcontrol.RevisePriorityLevel(free, mandatory[1], true)

@@ -7,6 +7,7 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
 
+	apf "github.com/keelson-dev/keelson/flowcontrol"
 	"github.com/keelson-dev/keelson/registry/flowcontrol"
 )
 
@@ -28,8 +29,8 @@ func TestUpstreams(t *testing.T) {
 		}
 		return out
 	}
-	mandatory, suggested := flowcontrol.PriorityLevels()
-	required, proposed := flowcontrol.FlowSchemas()
+	mandatory, suggested := apf.DefaultLevels()
+	required, proposed := apf.DefaultSchemas()
 	for name, diff := range map[string]string{
 		"mandatory levels":  cmp.Diff(levels(bootstrap.MandatoryPriorityLevelConfigurations), levels(mandatory)),
 		"suggested levels":  cmp.Diff(levels(bootstrap.SuggestedPriorityLevelConfigurations), levels(suggested)),

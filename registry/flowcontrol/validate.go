@@ -12,6 +12,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	apf "github.com/keelson-dev/keelson/flowcontrol"
 	"github.com/keelson-dev/keelson/podspec"
 	"github.com/keelson-dev/keelson/registry/internal/check"
 )
@@ -25,7 +26,7 @@ const (
 func validateSchema(s flowSchema) field.ErrorList {
 	p := field.NewPath("spec")
 	errs := validateSchemaSpec(s.Name, &s.Spec, p)
-	mandatory, _ := FlowSchemas()
+	mandatory, _ := apf.DefaultSchemas()
 	for _, m := range mandatory {
 		if m.Name == s.Name && !equality.Semantic.DeepEqual(m.Spec, s.Spec) {
 			errs = append(errs, field.Invalid(p, podspec.Shown(s.Spec), fmt.Sprintf("spec of '%s' must equal the fixed value", s.Name)))
@@ -273,7 +274,7 @@ func validateLevel(l, old priorityLevel) field.ErrorList {
 }
 
 func validateFixed(l priorityLevel, p *field.Path) field.ErrorList {
-	mandatory, _ := PriorityLevels()
+	mandatory, _ := apf.DefaultLevels()
 	at := slices.IndexFunc(mandatory, func(m priorityLevel) bool { return m.Name == l.Name })
 	if at < 0 {
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 
+	apf "github.com/keelson-dev/keelson/flowcontrol"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/flowcontrol"
 )
@@ -70,8 +71,8 @@ func (u *Upkeep) Wake() {
 // Once creates the default objects that are missing, restores those that were changed and removes those that another
 // version left. It must not be called while Run runs. The registry must have been read.
 func (u *Upkeep) Once(ctx context.Context) error {
-	mandatory, suggested := flowcontrol.PriorityLevels()
-	required, proposed := flowcontrol.FlowSchemas()
+	mandatory, suggested := apf.DefaultLevels()
+	required, proposed := apf.DefaultSchemas()
 	for _, step := range []func() error{
 		func() error { return u.levels.ensure(ctx, suggested, false) },
 		func() error { return u.schemas.ensure(ctx, proposed, false) },

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	apf "github.com/keelson-dev/keelson/flowcontrol"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/flowcontrol"
 	"github.com/keelson-dev/keelson/registry/flowcontrol/upkeep"
@@ -204,7 +205,7 @@ func TestRestored(t *testing.T) {
 		},
 		"another version had a level": {
 			func(t *testing.T, w world) {
-				_, suggested := flowcontrol.PriorityLevels()
+				_, suggested := apf.DefaultLevels()
 				suggested[0].Name = "old"
 				create(t, w, "prioritylevelconfigurations", suggested[0])
 			},
@@ -269,7 +270,7 @@ func TestDangling(t *testing.T) {
 		if got := dangling(t, w, "mine"); got != missing {
 			t.Errorf("missing: %s", got)
 		}
-		_, suggested := flowcontrol.PriorityLevels()
+		_, suggested := apf.DefaultLevels()
 		suggested[0].Name, suggested[0].Annotations = "nothing", nil
 		create(t, w, "prioritylevelconfigurations", suggested[0])
 		w.upkeep.Wake()
