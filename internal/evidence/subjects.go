@@ -28,7 +28,7 @@ func Subjects() []Subject {
 	program := append([]string{"examples/cluster"}, library...)
 	node := append([]string{"cni", "tools/node"}, program...)
 	store := []string{
-		"admission", "apiserver", "authn", "authz", "bench/soak", "go.mod", "informer", "internal/atomicfile", "internal/boundedcbor", "internal/boundedyaml", "internal/jsonpatch",
+		"admission", "apiserver", "authn", "authz", "bench/soak", "flowcontrol", "go.mod", "informer", "internal/atomicfile", "internal/boundedcbor", "internal/boundedyaml", "internal/jsonpatch",
 		"internal/linear", "internal/pause", "internal/strategicpatch", "node/filelock", "pki", "podspec", "registry", "storage",
 	}
 	measuring := func(by string, what []string) []string {
