@@ -128,6 +128,11 @@ bench: ## Measure start-up and throughput; writes results/ and the README's figu
 bench-peers: ## Measure keelson and upstream's control plane side by side; builds upstream's; writes results/ and the README's figures.
 	$(GO) run ./bench/peers $(SHOW)
 
+.PHONY: bench-services
+bench-services: ## Measure the proxy of services and the DNS beside kube-proxy and CoreDNS, as root; builds both; writes results/.
+	$(GO) build -o $(BIN)/bench-services ./bench/services
+	$(BIN)/bench-services $(SHOW)
+
 .PHONY: kills
 KILLS ?= 200
 kills: ## Kill the cluster KILLS times under load and check that nothing is lost; writes results/.

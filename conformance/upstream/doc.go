@@ -1,5 +1,5 @@
 // Package upstream pins programs of Kubernetes that tests and benchmarks run beside keelson, at one version: the API
-// server, the scheduler, the controller manager, the kubelet, kubectl and the conformance suite. It is a module of its
+// server, the scheduler, the controller manager, the kubelet, the proxy, kubectl and the conformance suite. It is a module of its
 // own and does not depend on keelson: the programs are built with upstream's versions of all dependencies. The module's
 // published parts replace those that k8s.io/kubernetes names by path.
 //

@@ -50,6 +50,7 @@ func Subjects() []Subject {
 		{"proofs", []string{"."}, "proofs", true},
 		{"scale", measuring("bench/scale", library), "scale", false},
 		{"serve", measuring("bench/serve", program), "bench", false},
+		{"services", measuring("bench/services", program), "bench-services", true},
 		{"soak", measuring("internal/etcdtest", store), "soak", false},
 		{"swaps", measuring("conformance/components", append([]string{"examples/controllers", "examples/kube-scheduler", "examples/kubelet"}, node...)), "swaps", true},
 	}

@@ -19,6 +19,7 @@ const (
 	Etcd              = "etcd"
 	Kubectl           = "kubectl"
 	Kubelet           = "kubelet"
+	Proxy             = "kube-proxy"
 	Scheduler         = "kube-scheduler"
 	Suite             = "e2e.test"
 
@@ -71,7 +72,7 @@ func (k Kubernetes) Build(ctx context.Context, name string) (string, error) {
 	// The linker takes gigabytes, so limit parallelism.
 	env := append(os.Environ(), "GOFLAGS=-p=2 "+os.Getenv("GOFLAGS"))
 	switch name {
-	case APIServer, ControllerManager, Kubectl, Kubelet, Scheduler:
+	case APIServer, ControllerManager, Kubectl, Kubelet, Proxy, Scheduler:
 		args = []string{"build", "-o", k.Path(name), "-ldflags", k.flags(), "k8s.io/kubernetes/cmd/" + name}
 	case Etcd:
 		args, dir = []string{"build", "-trimpath", "-o", k.Path(name), "."}, filepath.Join(k.root, "tools", "etcd")
