@@ -73,6 +73,22 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// The claims of a pod are unprepared in one order.
+func TestOrder(t *testing.T) {
+	w := newWorld(t, dra.Options{})
+	s := w.serve(driverName)
+	a := pod("a", "p", "q", "r", "s", "t")
+	want := ""
+	for _, name := range []string{"p", "q", "r", "s", "t"} {
+		w.claim(name, []string{driverName}, a)
+		want += ", unprepare default/" + name
+	}
+	w.prepare(a, "done")
+	s.took()
+	w.release(a, "done")
+	equal(t, "calls", s.took(), want[2:])
+}
+
 // A later kubelet knows what was prepared, and gives it back.
 func TestRestart(t *testing.T) {
 	w := newWorld(t, dra.Options{})

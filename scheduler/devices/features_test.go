@@ -109,6 +109,21 @@ func TestNames(t *testing.T) {
 	})
 }
 
+// TestGoneMeanwhile: whoever waits for devices of a claim that is deleted is told at once.
+func TestGoneMeanwhile(t *testing.T) {
+	run(t, devices.Options{}, func(t *testing.T, s *server, d *devices.Devices) {
+		s.slices.Put(slice("n", device("late", func(d *resourcev1.Device) {
+			d.BindingConditions, d.BindingFailureConditions = []string{"ready"}, []string{"broken"}
+		})))
+		s.put(claim("x"))
+		reserve(t, d, pod("a", "x"), "n")
+		done := bindLater(t.Context(), d, pod("a", "x"), "n")
+		equal(t, "at first", returned(done), "waits")
+		s.claims.Delete("ns", "x")
+		equal(t, "when it is gone", returned(done), `could not find ResourceClaim "ns/x"`)
+	})
+}
+
 // TestNotSynced: whoever does not wait for the caches is told.
 func TestNotSynced(t *testing.T) {
 	s := newServer(t)

@@ -260,6 +260,10 @@ func TestOwnPlugins(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `plugin "Mine" does not extend PermitPlugin plugin`) {
 		t.Errorf("got %v", err)
 	}
+	_, err = schedulerconfig.Open(write(t, header+only+"    bind: {disabled: [{name: DefaultBinder}], enabled: [{name: Mine}]}\n"), schedulerconfig.Options{Plugins: []scheduler.Plugin{own()}})
+	if err == nil || !strings.Contains(err.Error(), "bind: is not supported without DefaultBinder, which binds what other plugins decline") {
+		t.Errorf("got %v", err)
+	}
 }
 
 // TestMistakes: every error has file, line and field.

@@ -132,6 +132,20 @@ func TestScript(t *testing.T) {
 	}
 }
 
+// TestExclusive: a volume of one pod only is kept from others, whatever other volumes these have.
+func TestExclusive(t *testing.T) {
+	s := &server{modes: map[string]corev1.PersistentVolumeAccessMode{"a": corev1.ReadWriteOncePod, "b": corev1.ReadWriteOncePod}}
+	v := simulated.New(s, simulated.Options{Mount: func(context.Context, claims.Mount) error { return nil }})
+	expect(t, v.Prepare(t.Context(), pod("plain")), "")
+	expect(t, v.Prepare(t.Context(), pod("one", "a")), "")
+	expect(t, v.Prepare(t.Context(), pod("two", "b")), "")
+	if err := v.Prepare(t.Context(), pod("three", "a")); !errors.Is(err, claims.ErrInUse) {
+		t.Errorf("got %v", err)
+	}
+	expect(t, v.Release(t.Context(), "one"), "")
+	expect(t, v.Prepare(t.Context(), pod("three", "a")), "")
+}
+
 func TestOnOneNode(t *testing.T) {
 	s := &server{modes: map[string]corev1.PersistentVolumeAccessMode{"a": corev1.ReadWriteOnce}, nodes: []string{"here"}}
 	expect(t, simulated.New(s, simulated.Options{}).Prepare(t.Context(), pod("web", "a")), `MountVolume.NodeAffinity check failed for volume "pv-a" : no matching NodeSelectorTerms`)
