@@ -219,21 +219,25 @@ func TestRefused(t *testing.T) {
 		change func(*ociimage.Recipe)
 		want   error
 	}{
-		"no name":         {func(r *ociimage.Recipe) { r.Name = "" }, ociimage.ErrRecipe},
-		"a path":          {func(r *ociimage.Recipe) { r.Name = "../x" }, ociimage.ErrRecipe},
-		"no images":       {func(r *ociimage.Recipe) { r.Images = nil }, ociimage.ErrRecipe},
-		"no reference":    {func(r *ociimage.Recipe) { r.Images[0].References = nil }, ociimage.ErrRecipe},
-		"a short name":    {func(r *ociimage.Recipe) { r.Images[0].References = []string{"nginx:latest"} }, ociimage.ErrRecipe},
-		"an extra fails":  {func(r *ociimage.Recipe) { r.Images[1].Extra = func(*ociimage.Tree) error { return broken } }, broken},
-		"no tag":          {func(r *ociimage.Recipe) { r.Images[0].References = []string{"docker.io/library/nginx"} }, ociimage.ErrRecipe},
-		"nothing to fill": {func(r *ociimage.Recipe) { r.Fill = nil }, ociimage.ErrRecipe},
-		"filling fails":   {fill(func(*ociimage.Tree) error { return broken }), broken},
-		"a path twice":    {fill(func(t *ociimage.Tree) error { t.File("a", 0, nil); t.Symlink("a", "b"); return nil }), ociimage.ErrTree},
-		"below a file":    {fill(func(t *ociimage.Tree) error { t.File("a", 0, nil); t.File("a/b", 0, nil); return nil }), ociimage.ErrTree},
-		"outside":         {fill(func(t *ociimage.Tree) error { t.File("../a", 0, nil); return nil }), ociimage.ErrTree},
-		"absolute":        {fill(func(t *ociimage.Tree) error { t.File("/a", 0, nil); return nil }), ociimage.ErrTree},
-		"a link to none":  {fill(func(t *ociimage.Tree) error { t.Link("a", "b"); return nil }), ociimage.ErrTree},
-		"a missing file":  {fill(func(t *ociimage.Tree) error { t.Copy("a", 0, "/does/not/exist"); return nil }), fs.ErrNotExist},
+		"no name":                {func(r *ociimage.Recipe) { r.Name = "" }, ociimage.ErrRecipe},
+		"a path":                 {func(r *ociimage.Recipe) { r.Name = "../x" }, ociimage.ErrRecipe},
+		"no images":              {func(r *ociimage.Recipe) { r.Images = nil }, ociimage.ErrRecipe},
+		"no reference":           {func(r *ociimage.Recipe) { r.Images[0].References = nil }, ociimage.ErrRecipe},
+		"a short name":           {func(r *ociimage.Recipe) { r.Images[0].References = []string{"nginx:latest"} }, ociimage.ErrRecipe},
+		"an extra fails":         {func(r *ociimage.Recipe) { r.Images[1].Extra = func(*ociimage.Tree) error { return broken } }, broken},
+		"no tag":                 {func(r *ociimage.Recipe) { r.Images[0].References = []string{"docker.io/library/nginx"} }, ociimage.ErrRecipe},
+		"nothing to fill":        {func(r *ociimage.Recipe) { r.Fill = nil }, ociimage.ErrRecipe},
+		"filling fails":          {fill(func(*ociimage.Tree) error { return broken }), broken},
+		"a path twice":           {fill(func(t *ociimage.Tree) error { t.File("a", 0, nil); t.Symlink("a", "b"); return nil }), ociimage.ErrTree},
+		"below a file":           {fill(func(t *ociimage.Tree) error { t.File("a", 0, nil); t.File("a/b", 0, nil); return nil }), ociimage.ErrTree},
+		"outside":                {fill(func(t *ociimage.Tree) error { t.File("../a", 0, nil); return nil }), ociimage.ErrTree},
+		"absolute":               {fill(func(t *ociimage.Tree) error { t.File("/a", 0, nil); return nil }), ociimage.ErrTree},
+		"a link to none":         {fill(func(t *ociimage.Tree) error { t.Link("a", "b"); return nil }), ociimage.ErrTree},
+		"a link to a link":       {fill(func(t *ociimage.Tree) error { t.File("a", 0, nil); t.Link("b", "a"); t.Link("c", "b"); return nil }), ociimage.ErrTree},
+		"a link to a directory":  {fill(func(t *ociimage.Tree) error { t.Dir("a", 0); t.Link("b", "a"); return nil }), ociimage.ErrTree},
+		"a directory for a file": {fill(func(t *ociimage.Tree) error { t.File("a", 0, nil); t.Dir("a", 0); return nil }), ociimage.ErrTree},
+		"a file for a directory": {fill(func(t *ociimage.Tree) error { t.Dir("a", 0); t.File("a", 0, nil); return nil }), ociimage.ErrTree},
+		"a missing file":         {fill(func(t *ociimage.Tree) error { t.Copy("a", 0, "/does/not/exist"); return nil }), fs.ErrNotExist},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, dir := recipe(&count), t.TempDir()
@@ -246,6 +250,16 @@ func TestRefused(t *testing.T) {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// TestDirectoryTwice: a directory may be added again, also one that had to be there for a file.
+func TestDirectoryTwice(t *testing.T) {
+	count := 0
+	r := recipe(&count)
+	fill(func(t *ociimage.Tree) error { t.File("a/b", 0, nil); t.Dir("a", 0o700); t.Dir("a", 0o755); return nil })(&r)
+	if _, err := ociimage.Build(t.Context(), t.TempDir(), r, nil); err != nil {
+		t.Error(err)
 	}
 }
 
