@@ -30,6 +30,14 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
+// TestOneVersion: objects of a resource that is stored as it is served are converted neither one by one nor together.
+func TestOneVersion(t *testing.T) {
+	r, obj := &registry.Resource{}, &corev1.ConfigMap{}
+	if got, err := r.FromStored(t.Context(), obj); got != registry.Object(obj) || err != nil || r.Batched() != nil || r.ShowsVersion() {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // TestOlder reads objects that earlier servers stored.
 func TestOlder(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "n", Name: "x"}

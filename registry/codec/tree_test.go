@@ -7,7 +7,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/keelson-dev/keelson/registry/codec"
 )
@@ -50,6 +53,30 @@ func TestTrees(t *testing.T) {
 	}
 	if _, err := codec.Same(bad, bad); err == nil {
 		t.Error("compared what is no number")
+	}
+}
+
+// TestSameOfTypes: an object with a Go type of its own is compared with one without by what they encode to.
+func TestSameOfTypes(t *testing.T) {
+	typed := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: map[string]string{"a": "b"}}
+	body, err := codec.Body(typed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := &unstructured.Unstructured{}
+	if err := json.Unmarshal(body, &tree.Object); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} {
+		for _, pair := range [][2]runtime.Object{{typed, tree}, {tree, typed}} {
+			x, errX := codec.Body(pair[0])
+			y, errY := codec.Body(pair[1])
+			same, err := codec.Same(pair[0], pair[1])
+			if errX != nil || errY != nil || err != nil || same != bytes.Equal(x, y) || !want && same {
+				t.Errorf("%s and %s are the same: %t, %v", x, y, same, err)
+			}
+		}
+		tree.Object["data"] = map[string]any{"a": "c"}
 	}
 }
 
