@@ -176,6 +176,11 @@ func TestV1Plain(t *testing.T) {
 	if len(got.Annotations) != 0 || *got.Spec.TargetCPUUtilizationPercentage != 5 || got.Status.CurrentCPUUtilizationPercentage != nil {
 		t.Errorf("%+v", got)
 	}
+	other := autoscalingv2.ResourceMetricStatus{Name: "cpu", Current: autoscalingv2.MetricValueStatus{AverageUtilization: new(int32(7))}}
+	a.Status.CurrentMetrics = []autoscalingv2.MetricStatus{{Type: "Pods", Resource: &other}}
+	if got := toV1(t, k, a); got.Status.CurrentCPUUtilizationPercentage != nil {
+		t.Errorf("utilization %d of another metric", *got.Status.CurrentCPUUtilizationPercentage)
+	}
 	a.Status.CurrentMetrics = []autoscalingv2.MetricStatus{{Type: "Resource", Resource: &autoscalingv2.ResourceMetricStatus{Name: "cpu"}}}
 	a.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: &autoscalingv2.HPAScalingRules{}}
 	got = toV1(t, k, a)

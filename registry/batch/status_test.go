@@ -137,6 +137,10 @@ func TestStatusEnds(t *testing.T) {
 		errs[0].Error() != "status.conditions: Invalid value: cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True" {
 		t.Errorf("complete by no criteria: %v", errs)
 	}
+	policy.Status.Conditions = conditions(succeeding, complete)
+	if errs := registrytest.Replace(jobs(t), "status", policy.DeepCopy(), policy); len(errs) > 0 {
+		t.Errorf("complete by its criteria: %v", errs)
+	}
 }
 
 // TestStatusStays: what is wrong already keeps nobody from writing the rest.

@@ -91,6 +91,8 @@ func TestStrictEvent(t *testing.T) {
 	})
 	registrytest.Update(t, k, "", newEvent(), []eventChange{
 		{Name: "series", To: func(e *corev1.Event) { e.Series = &corev1.EventSeries{Count: 2, LastObservedTime: e.EventTime} }},
+		{Name: "series of one", To: func(e *corev1.Event) { e.Series = &corev1.EventSeries{Count: 1} }, Refused: []string{
+			`series.count: Invalid value: "": should be at least 2`, `series.lastObservedTime: Required value`}},
 		{Name: "a finer time", To: func(e *corev1.Event) { e.EventTime.Time = e.EventTime.Add(time.Nanosecond) }},
 		{Name: "object", To: func(e *corev1.Event) { e.InvolvedObject.Name = "q" }, Refused: []string{
 			`involvedObject: Invalid value: {"Kind":"Pod","Namespace":"ns","Name":"q","UID":"","APIVersion":"","ResourceVersion":"","FieldPath":""}: field is immutable`}},

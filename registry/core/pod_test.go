@@ -206,6 +206,26 @@ func TestPodResize(t *testing.T) {
 	}
 }
 
+// TestPodKeepsResources: a client that does not know the resources of a pod as a whole leaves them as they are.
+func TestPodKeepsResources(t *testing.T) {
+	r := running(t)
+	p := pod("web")
+	p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}
+	p = create(t, r, p)
+	p = change(t, r, "", p, func(p *corev1.Pod) { p.Spec.Resources, p.Labels["a"] = nil, "b" })
+	if p.Spec.Resources == nil || p.Spec.Resources.Requests.Cpu().String() != "1" || p.Generation != 1 || p.Labels["a"] != "b" {
+		t.Errorf("%+v, generation %d", p.Spec.Resources, p.Generation)
+	}
+	_, _, err := resourceOf(t, r, p).Update(t.Context(), "default", "web", func(_ context.Context, current registry.Object) (registry.Object, error) {
+		next := current.DeepCopyObject().(*corev1.Pod)
+		next.Spec.Resources.Requests["cpu"] = resource.MustParse("2")
+		return next, nil
+	}, registry.UpdateOptions{})
+	if !errors.Is(err, registry.ErrInvalid) {
+		t.Errorf("other resources: %v", err)
+	}
+}
+
 func TestPodGrace(t *testing.T) {
 	seconds := func(n int64) *int64 { return &n }
 	for _, c := range []struct {
