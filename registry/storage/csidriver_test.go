@@ -3,6 +3,7 @@ package storage_test
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -142,6 +143,26 @@ func TestCSIDriverWarnings(t *testing.T) {
 		const text = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes"
 		if len(told) != tt.want || tt.want > 0 && told[0] != text {
 			t.Errorf("%s: %q", name, told)
+		}
+	}
+}
+
+// TestCSIDriverColumns: kubectl lists the audiences of tokens and the modes, and says where there are none.
+func TestCSIDriverColumns(t *testing.T) {
+	plain, full := csiDriver(), csiDriver()
+	full.Spec = storagev1.CSIDriverSpec{
+		AttachRequired: new(false), PodInfoOnMount: new(true), StorageCapacity: new(true), RequiresRepublish: new(true),
+		TokenRequests: []storagev1.TokenRequest{{Audience: "a"}, {Audience: "b"}}, VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{"Persistent", "Ephemeral"},
+	}
+	now := time.Unix(60, 0)
+	columns := registrytest.Find(t, storage.Kinds(), "csidrivers").Columns
+	for d, want := range map[*storagev1.CSIDriver][]any{
+		plain: {"disk.example.com", true, false, false, "<unset>", false, "<none>", "60s"},
+		full:  {"disk.example.com", false, true, true, "a,b", true, "Persistent,Ephemeral", "60s"},
+	} {
+		d.CreationTimestamp = metav1.NewTime(time.Unix(0, 0))
+		if got := columns.Cells(d, now); !reflect.DeepEqual(got, want) {
+			t.Errorf("%v, want %v", got, want)
 		}
 	}
 }

@@ -309,6 +309,28 @@ func TestLeasesAreEncrypted(t *testing.T) {
 	}
 }
 
+// TestLeasesThatCannotBeEncrypted: nothing is stored.
+func TestLeasesThatCannotBeEncrypted(t *testing.T) {
+	inner, broken := leases{opened(t)}, errors.New("no key")
+	s := encryption.New(inner, all(encryption.FirstOf(broken))).(storage.Lessor)
+	if _, err := s.CreateFor(t.Context(), "/k", []byte("plain"), time.Minute); !errors.Is(err, broken) {
+		t.Errorf("CreateFor: %v", err)
+	}
+	if _, err := inner.Get(t.Context(), "/k"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("something is stored: %v", err)
+	}
+	revision, err := inner.Create(t.Context(), "/k", []byte("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.UpdateFor(t.Context(), "/k", []byte("plain"), revision, time.Minute); !errors.Is(err, broken) {
+		t.Errorf("UpdateFor: %v", err)
+	}
+	if r, err := inner.Get(t.Context(), "/k"); err != nil || r.Revision != revision {
+		t.Errorf("it was written: %+v, %v", r, err)
+	}
+}
+
 type failing struct{ plain }
 
 var errFull = errors.New("disk full")
