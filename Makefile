@@ -114,8 +114,8 @@ conformance: ## Run upstream's conformance tests that need no containers, or tho
 	$(GO) run ./conformance/e2e -focus '$(FOCUS)' $(SHOW)
 
 .PHONY: conformance-pods
-conformance-pods: ## Run those that do, on a node of real containers, as root; writes results/.
-	$(GO) run ./conformance/e2e -class pods -focus '$(FOCUS)' $(SHOW)
+conformance-pods: ## Run those that do, on a node of real containers, as root; writes results/. HOSTS=1 with FOCUS: on two hosts.
+	$(GO) run ./conformance/e2e -class pods $(if $(HOSTS),-hosts) -focus '$(FOCUS)' $(SHOW)
 
 .PHONY: bench
 bench: ## Measure start-up and throughput; writes results/ and the README's figures.

@@ -74,20 +74,25 @@ func selections(t *testing.T, batches []batch, test string) int {
 }
 
 func TestBatches(t *testing.T) {
-	c := class{rows: []row{{"a1", "x", "-"}, {"a2 [Serial]", "x", "-"}, {"b1", "x", "y"}, {"b2", "x", "-"}}, parallel: 2}
+	c := class{rows: []row{{"a1", "x", "-"}, {"a2 [Serial]", "x", "-"}, {"b1", "x", "y"}, {"b2", "x", "-"}, {"d", "x,two hosts", "-"}}, parallel: 2}
 	for focus, want := range map[string]struct {
 		asked   string
 		batches []batch
 	}{
-		"":     {"a1 b2 a2 [Serial]", []batch{{"(a1|b2)", 2, false}, {`(a2 \[Serial\])`, 1, true}}},
-		"b":    {"b1 b2", []batch{{"(b1|b2)", 2, false}}},
-		"else": {"", []batch{{"else", 0, true}}},
+		"":     {"a1 b2 a2 [Serial] d", []batch{{"(a1|b2)", 2, false, false}, {`(a2 \[Serial\])`, 1, true, false}, {"(d)", 1, true, true}}},
+		"b":    {"b1 b2", []batch{{"(b1|b2)", 2, false, false}}},
+		"else": {"", []batch{{"else", 0, true, false}}},
 	} {
 		asked, got, err := c.batches(focus)
 		if err != nil || !slices.Equal(got, want.batches) || strings.Join(asked, " ") != want.asked {
 			t.Errorf("%q: %v, %v, %v; want %v", focus, asked, got, err, want)
 		}
 	}
+	c.hosts = true
+	if _, got, err := c.batches("b2|d"); err != nil || !slices.Equal(got, []batch{{"(b2|d)", 2, false, true}}) {
+		t.Errorf("all on hosts: %v, %v", got, err)
+	}
+	c.hosts = false
 	c.parallel = 1
 	if _, got, err := c.batches("a"); err != nil || len(got) != 1 || got[0].tests != 2 {
 		t.Errorf("one at a time: %v, %v", got, err)
@@ -96,7 +101,7 @@ func TestBatches(t *testing.T) {
 		c.rows = append(c.rows, row{"c" + strings.Repeat("x", len(c.rows)), "x", "-"})
 	}
 	c.parallel = 2
-	if _, got, err := c.batches(""); err != nil || len(got) != 5 {
+	if _, got, err := c.batches(""); err != nil || len(got) != 6 {
 		t.Errorf("22 tests and one alone: %v, %v", got, err)
 	}
 }

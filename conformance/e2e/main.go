@@ -5,9 +5,11 @@
 //	go run ./conformance/e2e -class pods                  # those of pods.tsv, on a node of real containers
 //	go run ./conformance/e2e -focus 'sig-network.*Service' # those whose name matches
 //	go run ./conformance/e2e -focus FILE                  # the expression is in the file
+//	go run ./conformance/e2e -class pods -hosts -focus 'Networking Granular' # on two hosts
 //
 // Each conformance test is in one of two tables: in served.tsv those for which simulated nodes suffice, in pods.tsv those
-// that need containers. A table says what each test is about, and what it needs that keelson does not have. The program
+// that need containers. A table says what each test is about, and what it needs that keelson does not have; a test about "two
+// hosts" runs on a second cluster, each of whose two nodes is a host of its own. The program
 // fails if a test that lacks nothing fails, or if a requested test does not run. It builds programs into bin/, which takes
 // minutes the first time, and stand-ins for the suite's images; the suite's own output is in .cache/e2e/CLASS.
 package main
@@ -35,13 +37,18 @@ func main() {
 	focus := flag.String("focus", "", "regular expression of names of tests, or a file with one (default: the tests of the class that lack nothing)")
 	results := flag.String("results", "results", "directory to write the results to; those of -focus have names that end in -part")
 	seed := flag.Uint64("seed", 1, "of the order of the tests")
+	hosts := flag.Bool("hosts", false, "run all tests on two nodes that are hosts of their own, with -class pods and -focus")
 	parallel := flag.Int("parallel", 0, "how many tests run at a time (default 6)")
 	flag.Parse()
 	// The first Ctrl-C lets the suite clean up, the second one stops everything at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	c, err := classOf(*name)
+	if err == nil && *hosts && (!c.containers || *focus == "") {
+		err = errors.New("-hosts needs -class pods and -focus")
+	}
 	if err == nil {
+		c.hosts = *hosts
 		if *parallel > 0 {
 			c.parallel = *parallel
 		}

@@ -44,67 +44,103 @@ const (
 	longest = 40 * time.Minute
 )
 
-// run starts a cluster, runs the suite on it, and returns the tests that ran, even if some batches failed.
-func (s *suite) run(ctx context.Context) (_ []test, err error) {
-	flags := []string{"--nodes", "2"}
+// run runs the suite and returns the tests that ran, even if some batches failed. Tests that need two hosts have a cluster of
+// their own, after the others.
+func (s *suite) run(ctx context.Context) (tests []test, err error) {
+	shown := &progress{out: s.out}
+	for _, b := range s.batches {
+		shown.total += b.tests
+	}
+	for _, hosts := range []bool{false, true} {
+		var batches []int
+		for i, b := range s.batches {
+			if b.hosts == hosts {
+				batches = append(batches, i)
+			}
+		}
+		if len(batches) == 0 {
+			continue
+		}
+		ran, failed := s.on(ctx, hosts, batches, shown)
+		if ctx.Err() != nil {
+			return nil, failed
+		}
+		tests, err = append(tests, ran...), errors.Join(err, failed)
+	}
+	sortTests(tests)
+	return tests, err
+}
+
+// on starts a cluster and runs batches of the suite on it.
+func (s *suite) on(ctx context.Context, hosts bool, batches []int, shown *progress) (_ []test, err error) {
+	flags, nodes := []string{"--nodes", "2"}, []string{"node-0"}
 	if s.class.containers {
-		mirror := httptest.NewServer(s.registry)
-		defer mirror.Close()
 		// Another cluster on this machine, such as that of make up, may use the default addresses.
-		flags = []string{"--nodes", "1", "--runtime", "containerd", "--images", s.images, "--registry-mirror", mirror.URL,
-			"--cluster-cidr", "10.160.0.0/16", "--verbose"}
+		flags = []string{"--runtime", "containerd", "--images", s.images, "--cluster-cidr", "10.160.0.0/16", "--verbose"}
+		if hosts {
+			flags, nodes = append(flags, "--nodes", "2", "--hosts", "netns", "--host-cidr", "10.159.0.0/24"), []string{"node-0", "node-1"}
+		} else {
+			mirror := httptest.NewServer(s.registry)
+			defer mirror.Close()
+			flags = append(flags, "--nodes", "1", "--registry-mirror", mirror.URL)
+		}
 	}
 	// It is not stopped by Ctrl-C itself, since the suite has to clean up first.
-	process, err := s.cluster.Start(context.WithoutCancel(ctx), s.data(), flags...)
+	process, err := s.cluster.Start(context.WithoutCancel(ctx), s.data(hosts), flags...)
 	if err != nil {
 		return nil, errors.Join(err, s.down(context.WithoutCancel(ctx)))
 	}
 	defer func() {
-		err = errors.Join(err, process.Interrupt(), os.WriteFile(filepath.Join(s.dir, "cluster.log"), []byte(process.Output()), 0o644),
+		err = errors.Join(err, process.Interrupt(), os.WriteFile(filepath.Join(s.dir, filepath.Base(s.data(hosts))+".log"), []byte(process.Output()), 0o644),
 			s.down(context.WithoutCancel(ctx)))
 	}()
 	if s.class.containers {
-		if err := s.node(ctx, process.Kubeconfig); err != nil {
+		if err := s.ready(ctx, process.Kubeconfig, nodes); err != nil {
 			return nil, err
 		}
 	}
-	return s.all(ctx, process.Kubeconfig)
+	return s.all(ctx, process.Kubeconfig, batches, shown)
 }
 
-// node waits until the cluster's node is ready, which the suite assumes.
-func (s *suite) node(ctx context.Context, kubeconfig string) error {
-	for _, what := range []string{"create", "condition=Ready"} {
-		wait := exec.CommandContext(ctx, s.kubectl, "--kubeconfig", kubeconfig, "wait", "--for="+what, "--timeout=2m", "node/node-0")
-		if out, err := wait.CombinedOutput(); err != nil {
-			return fmt.Errorf("wait for the node: %w\n%s", err, out)
+// ready waits until nodes are ready, which the suite assumes.
+func (s *suite) ready(ctx context.Context, kubeconfig string, nodes []string) error {
+	for _, node := range nodes {
+		for _, what := range []string{"create", "condition=Ready"} {
+			wait := exec.CommandContext(ctx, s.kubectl, "--kubeconfig", kubeconfig, "wait", "--for="+what, "--timeout=2m", "node/"+node)
+			if out, err := wait.CombinedOutput(); err != nil {
+				return fmt.Errorf("wait for node %s: %w\n%s", node, err, out)
+			}
 		}
 	}
 	return nil
 }
 
-// data is the cluster's directory.
-func (s *suite) data() string { return filepath.Join(s.dir, "data") }
+// data is the directory of the cluster, or of that of two hosts.
+func (s *suite) data(hosts bool) string {
+	if hosts {
+		return filepath.Join(s.dir, "hosts")
+	}
+	return filepath.Join(s.dir, "cluster")
+}
 
 // down removes what nodes of real containers leave running.
 func (s *suite) down(ctx context.Context) error {
 	if !s.class.containers {
 		return nil
 	}
-	if _, err := os.Stat(s.data()); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if text, code, err := s.cluster.Fail(ctx, "--data-dir", s.data(), "--down"); err != nil || code != 0 {
-		return fmt.Errorf("remove the nodes: exit code %d: %w\n%s", code, err, text)
+	for _, hosts := range []bool{false, true} {
+		if _, err := os.Stat(s.data(hosts)); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if text, code, err := s.cluster.Fail(ctx, "--data-dir", s.data(hosts), "--down"); err != nil || code != 0 {
+			return fmt.Errorf("remove the nodes: exit code %d: %w\n%s", code, err, text)
+		}
 	}
 	return nil
 }
 
-// all runs the batches, several concurrently and those that must run alone at the end.
-func (s *suite) all(ctx context.Context, kubeconfig string) ([]test, error) {
-	shown := &progress{out: s.out}
-	for _, b := range s.batches {
-		shown.total += b.tests
-	}
+// all runs batches by their numbers, several concurrently and those that must run alone at the end.
+func (s *suite) all(ctx context.Context, kubeconfig string, batches []int, shown *progress) ([]test, error) {
 	var mu sync.Mutex
 	var tests []test
 	var failures []error
@@ -117,8 +153,8 @@ func (s *suite) all(ctx context.Context, kubeconfig string) ([]test, error) {
 	}
 	var running sync.WaitGroup
 	places := make(chan struct{}, s.class.parallel)
-	for i, b := range s.batches {
-		if b.alone {
+	for _, i := range batches {
+		if s.batches[i].alone {
 			running.Wait()
 			one(i)
 			continue
@@ -133,7 +169,6 @@ func (s *suite) all(ctx context.Context, kubeconfig string) ([]test, error) {
 	if ctx.Err() != nil {
 		return nil, errors.New("interrupted")
 	}
-	sortTests(tests)
 	return tests, errors.Join(failures...)
 }
 

@@ -31,6 +31,8 @@ type class struct {
 	containers bool
 	// parallel is how many tests run concurrently.
 	parallel int
+	// hosts runs all of them on two hosts.
+	hosts bool
 }
 
 // classOf finds a class by its name and reads its table.
@@ -53,6 +55,9 @@ func classOf(name string) (class, error) {
 // row is a line of a table: the name of a test in the suite, what it is about, and what it needs that keelson does not
 // have.
 type row struct{ test, about, missing string }
+
+// hosts reports whether the test needs two nodes, which are hosts of their own if their containers are real.
+func (r row) hosts() bool { return slices.Contains(strings.Split(r.about, ","), "two hosts") }
 
 // expected reports whether the test has to pass.
 func (r row) expected() bool { return r.missing == "-" }
@@ -77,6 +82,8 @@ type batch struct {
 	tests int
 	// alone means that nothing else may run at the same time.
 	alone bool
+	// hosts means that it runs on a cluster of two hosts.
+	hosts bool
 }
 
 // most is the maximum number of tests in a batch if several batches run concurrently: enough to outweigh the suite's
@@ -90,20 +97,22 @@ func (c class) batches(focus string) (asked []string, all []batch, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("-focus: %w; it is a regular expression, or a file with one", err)
 	}
-	var together, alone []string
+	var together, alone, apart []string
 	for _, r := range c.rows {
 		switch {
 		case focus == "" && !r.expected(), !expression.MatchString(r.test):
+		case r.hosts() && !c.hosts:
+			apart = append(apart, r.test)
 		case strings.Contains(r.test, "[Serial]"), strings.Contains(r.test, "[Disruptive]"):
 			alone = append(alone, r.test)
 		default:
 			together = append(together, r.test)
 		}
 	}
-	if len(together)+len(alone) == 0 {
-		return nil, []batch{{focus: focus, alone: true}}, nil
+	if len(together)+len(alone)+len(apart) == 0 {
+		return nil, []batch{{focus: focus, alone: true, hosts: c.hosts}}, nil
 	}
-	asked = slices.Concat(together, alone)
+	asked = slices.Concat(together, alone, apart)
 	if c.parallel == 1 {
 		together, alone = nil, slices.Concat(together, alone)
 	}
@@ -114,10 +123,13 @@ func (c class) batches(focus string) (asked []string, all []batch, err error) {
 		for at := i; at < len(together); at += n {
 			names = append(names, together[at])
 		}
-		all = append(all, batch{focus: exactly(names), tests: len(names)})
+		all = append(all, batch{focus: exactly(names), tests: len(names), hosts: c.hosts})
 	}
 	if len(alone) > 0 {
-		all = append(all, batch{focus: exactly(alone), tests: len(alone), alone: true})
+		all = append(all, batch{focus: exactly(alone), tests: len(alone), alone: true, hosts: c.hosts})
+	}
+	if len(apart) > 0 {
+		all = append(all, batch{focus: exactly(apart), tests: len(apart), alone: true, hosts: true})
 	}
 	return asked, all, nil
 }

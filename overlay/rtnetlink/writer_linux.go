@@ -68,15 +68,14 @@ func (w *Writer) Underlay(context.Context) (overlay.Underlay, error) {
 		return u, fmt.Errorf("addresses of device %s: %w", u.Device, err)
 	}
 	for _, a := range all {
-		if segment, ok := prefixOf(a.IPNet); ok && a.Scope == unix.RT_SCOPE_UNIVERSE && a.Peer == nil || ok && sameNet(a.Peer, a.IPNet) {
+		segment, ok := prefixOf(a.IPNet)
+		if ok && a.Scope == unix.RT_SCOPE_UNIVERSE && (a.Peer == nil || a.Peer.String() == a.IPNet.String()) { // not of one line
 			u.Segments = append(u.Segments, segment.Masked())
 		}
 	}
 	slices.SortFunc(u.Segments, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
 	return u, nil
 }
-
-func sameNet(a, b *net.IPNet) bool { return a != nil && b != nil && a.String() == b.String() }
 
 // own returns the device with the host's address.
 func (w *Writer) own() (netlink.Link, error) {

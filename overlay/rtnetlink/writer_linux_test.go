@@ -1,7 +1,6 @@
 package rtnetlink_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -403,5 +402,3 @@ func TestOtherDevice(t *testing.T) {
 		t.Errorf("on a device that is not there: %v", err)
 	}
 }
-
-var _ = context.Background
