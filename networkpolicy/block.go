@@ -33,8 +33,8 @@ func readPrefix(text string) (netip.Prefix, error) {
 		return netip.Prefix{}, err
 	}
 	a, _ := netip.AddrFromSlice(network.IP)
-	bits, size := network.Mask.Size()
-	if a.Is4In6() && bits >= 96 && size == 128 {
+	bits, _ := network.Mask.Size()
+	if a.Is4In6() { // the prefix has the 96 bits that say so
 		a, bits = a.Unmap(), bits-96
 	}
 	return netip.PrefixFrom(a, bits).Masked(), nil

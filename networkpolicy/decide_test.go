@@ -2,6 +2,7 @@ package networkpolicy_test
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -278,6 +279,58 @@ func TestLocal(t *testing.T) {
 	}
 	if len(tables.Policies) != 1 {
 		t.Errorf("policies that isolate no local pod: %v", tables.Policies)
+	}
+}
+
+func TestPodOf(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	port := func(name string, number int32, protocol corev1.Protocol) corev1.Container {
+		return corev1.Container{Ports: []corev1.ContainerPort{{Name: name, ContainerPort: number, Protocol: protocol}}}
+	}
+	sidecar := port("side", 3, corev1.ProtocolUDP)
+	sidecar.RestartPolicy = &always
+	got, ok := networkpolicy.PodOf(&corev1.Pod{
+		Spec: corev1.PodSpec{
+			Containers:     []corev1.Container{port("http", 1, ""), port("", 2, ""), port("none", 0, ""), port("last", 65535, corev1.ProtocolSCTP)},
+			InitContainers: []corev1.Container{sidecar, port("init", 4, "")},
+		},
+		Status: corev1.PodStatus{PodIP: "::ffff:10.0.0.1", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}, {IP: "x"}}},
+	})
+	want := []networkpolicy.NamedPort{
+		{PortName: networkpolicy.PortName{Name: "http", Protocol: corev1.ProtocolTCP}, Number: 1},
+		{PortName: networkpolicy.PortName{Name: "last", Protocol: corev1.ProtocolSCTP}, Number: 65535},
+		{PortName: networkpolicy.PortName{Name: "side", Protocol: corev1.ProtocolUDP}, Number: 3},
+	}
+	if !ok || !slices.Equal(got.Ports, want) || !slices.Equal(got.Addresses, []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}) {
+		t.Errorf("%+v", got)
+	}
+	if got, ok := networkpolicy.PodOf(&corev1.Pod{Status: corev1.PodStatus{PodIP: "10.0.0.2"}}); !ok || len(got.Addresses) != 1 {
+		t.Errorf("of an older server: %+v", got)
+	}
+	if got, ok := networkpolicy.PodOf(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}); ok {
+		t.Errorf("without an address: %+v", got)
+	}
+}
+
+// Ranges that overlap or touch become one, which the kernel's sets need.
+func TestRangesAreMerged(t *testing.T) {
+	p, err := networkpolicy.Of(policy(t, "p", `{ingress: [{
+		ports: [{port: 90}, {port: 80, endPort: 85}, {port: 82, endPort: 89}, {port: 80, protocol: UDP}, {port: 92}, {port: 70, endPort: 65535, protocol: UDP}],
+		from: [{ipBlock: {cidr: 10.0.1.0/24}}, {ipBlock: {cidr: 10.0.0.0/24}}, {ipBlock: {cidr: "::/0"}}, {ipBlock: {cidr: 10.0.3.0/24}}, {ipBlock: {cidr: 10.0.0.0/25}}, {ipBlock: {cidr: "fd00::/8"}}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ports := []networkpolicy.PortRange{{Protocol: corev1.ProtocolTCP, First: 80, Last: 90}, {Protocol: corev1.ProtocolTCP, First: 92, Last: 92}, {Protocol: corev1.ProtocolUDP, First: 70, Last: 65535}}
+	if got := p.Ingress[0].Ports; !slices.Equal(got, ports) {
+		t.Errorf("ports %v", got)
+	}
+	blocks := []string{"10.0.0.0-10.0.1.255", "10.0.3.0-10.0.3.255", "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"}
+	var got []string
+	for _, b := range p.Ingress[0].Blocks {
+		got = append(got, b.First.String()+"-"+b.Last.String())
+	}
+	if !slices.Equal(got, blocks) {
+		t.Errorf("blocks %v", got)
 	}
 }
 

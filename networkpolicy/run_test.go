@@ -254,6 +254,28 @@ func TestFailsAtFirst(t *testing.T) {
 	})
 }
 
+// A pod of the same name, labels and address may be on another node.
+func TestPodThatMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := denyAll(t)
+		for _, p := range c.Pods {
+			p.Spec.NodeName = "node-1"
+		}
+		w := start(t, c, networkpolicy.Options{Nodes: []string{"node-0"}})
+		defer w.stop()
+		w.expect(t, c, isHere)
+		c.Pods[0] = c.Pods[0].DeepCopy()
+		c.Pods[0].Spec.NodeName = "node-0"
+		w.pods.Put(c.Pods[0])
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(w.writer.Tables().Pods) != 1 {
+			t.Errorf("isolated: %v", w.writer.Tables().Pods)
+		}
+		w.expect(t, c, isHere)
+	})
+}
+
 func TestUnreadablePolicyIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := square()

@@ -6,6 +6,8 @@
 //	go run ./conformance/e2e -focus 'sig-network.*Service' # those whose name matches
 //	go run ./conformance/e2e -focus FILE                  # the expression is in the file
 //	go run ./conformance/e2e -class pods -hosts -focus 'Networking Granular' # on two hosts
+//	go run ./conformance/e2e -class pods -focus 'Netpol (\[LinuxOnly\] )?NetworkPolicy'
+//	                                                      # those of network policies, which are not of the conformance suite
 //
 // Each conformance test is in one of two tables: in served.tsv those for which simulated nodes suffice, in pods.tsv those
 // that need containers. A table says what each test is about, and what it needs that keelson does not have; a test about "two
