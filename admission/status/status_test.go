@@ -46,6 +46,9 @@ func TestOf(t *testing.T) {
 		{admission.Internal(errors.New("broken")), metav1.Status{
 			Code: 500, Reason: metav1.StatusReasonInternalError, Message: "Internal error occurred: broken", Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: "broken"}}},
 		}},
+		{&admission.Error{Err: errors.New("other"), Message: "odd"}, metav1.Status{
+			Code: 500, Reason: metav1.StatusReasonInternalError, Message: "odd", Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: "odd"}}},
+		}},
 		{with(admission.BadRequest("odd"), 429), metav1.Status{Code: 429, Reason: metav1.StatusReasonBadRequest, Message: "odd"}},
 	} {
 		tt.want.Status = metav1.StatusFailure

@@ -479,12 +479,13 @@ func TestDifferentServiceCIDR(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	for want, o := range map[string]kubernetesservice.Options{
-		"set Networks":                           {},
-		"shortest allowed prefix length":         {Networks: networks("fd00::/16")},
-		"has no address to assign":               {Networks: networks("10.0.0.0/31")},
-		"is of another family":                   {Networks: networks("fd00::/112"), Address: netip.MustParseAddr("192.0.2.1"), Port: 1},
-		"port 0 of address 192.0.2.1 is invalid": {Networks: networks("10.0.0.0/24"), Address: netip.MustParseAddr("192.0.2.1")},
-		"cannot be an endpoint's":                {Networks: networks("10.0.0.0/24"), Address: netip.MustParseAddr("127.0.0.1"), Port: 1},
+		"set Networks":                               {},
+		"shortest allowed prefix length":             {Networks: networks("fd00::/16")},
+		"has no address to assign":                   {Networks: networks("10.0.0.0/31")},
+		"is of another family":                       {Networks: networks("fd00::/112"), Address: netip.MustParseAddr("192.0.2.1"), Port: 1},
+		"port 0 of address 192.0.2.1 is invalid":     {Networks: networks("10.0.0.0/24"), Address: netip.MustParseAddr("192.0.2.1")},
+		"port 65536 of address 192.0.2.1 is invalid": {Networks: networks("10.0.0.0/24"), Address: netip.MustParseAddr("192.0.2.1"), Port: 65536},
+		"cannot be an endpoint's":                    {Networks: networks("10.0.0.0/24"), Address: netip.MustParseAddr("127.0.0.1"), Port: 1},
 	} {
 		if _, err := kubernetesservice.New(nil, nil, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
