@@ -53,10 +53,12 @@ func TestFeatures(t *testing.T) {
 	t.Run("capacity ranges", func(t *testing.T) {
 		run(t, devices.Options{}, func(t *testing.T, s *server, d *devices.Devices) {
 			s.slices.Put(slice("n", shared("steps", &resourcev1.CapacityRequestPolicy{
-				Default:    ptr.To(resource.MustParse("1500Mi")),
-				ValidRange: &resourcev1.CapacityRequestPolicyRange{Min: ptr.To(resource.MustParse("1500m")), Max: ptr.To(resource.MustParse("8Gi"))},
+				Default: ptr.To(resource.MustParse("1")),
+				ValidRange: &resourcev1.CapacityRequestPolicyRange{
+					Min: ptr.To(resource.MustParse("1")), Max: ptr.To(resource.MustParse("8Gi")), Step: ptr.To(resource.MustParse("500m")),
+				},
 			})))
-			s.put(claim("x", wants("1")))
+			s.put(claim("x", wants("1200m")))
 			s.put(claim("y", wants("9Gi")))
 			reserve(t, d, pod("a", "x"), "n")
 			if err := d.Bind(t.Context(), pod("a", "x"), "n"); err != nil {
