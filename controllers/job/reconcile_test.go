@@ -124,6 +124,7 @@ func TestLooks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		job    *batchv1.Job
 		pods   func(j *batchv1.Job) pods
+		fail   string
 		want   string
 		status func(s batchv1.JobStatus) string
 		is     string
@@ -187,6 +188,20 @@ func TestLooks(t *testing.T) {
 				})}
 			},
 			want: status + ", patch pods, " + status, status: func(s batchv1.JobStatus) string { return *s.FailedIndexes }, is: "0",
+		},
+		"listed and not counted yet": {
+			job:  stored(3, func(j *batchv1.Job) { j.Status.UncountedTerminatedPods.Succeeded = []types.UID{"uid of a"} }),
+			pods: func(j *batchv1.Job) pods { return pods{podOf(j, "a", corev1.PodSucceeded)} },
+			want: create + "×2, " + status + ", patch pods, " + status, status: func(s batchv1.JobStatus) string { return fmt.Sprint(s.Succeeded) }, is: "1",
+		},
+		"the pod that failed more often": {
+			job: stored(2, byIndex, func(j *batchv1.Job) { j.Spec.BackoffLimitPerIndex = new(int32(3)) }),
+			pods: func(j *batchv1.Job) pods {
+				return pods{podOf(j, "c", corev1.PodRunning, index("1")), podOf(j, "a", corev1.PodFailed, index("0"), exited(1), func(p *corev1.Pod) {
+					p.Annotations[batchv1.JobIndexFailureCountAnnotation] = "1"
+				}), podOf(j, "b", corev1.PodFailed, index("0"), exited(1), later)}
+			},
+			fail: "patch pods", want: status + ", patch pods, tracking status: down", status: func(s batchv1.JobStatus) string { return fmt.Sprint(s.UncountedTerminatedPods.Failed) }, is: "[uid of b]",
 		},
 		"two failures of an index": {
 			job: stored(2, byIndex, func(j *batchv1.Job) { j.Spec.BackoffLimitPerIndex = new(int32(3)) }),
@@ -262,6 +277,7 @@ func TestLooks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withCaches(t, func(c *caches) {
 				c.server.Answer("jobs ns/work", tt.job)
+				c.server.Fail(tt.fail, trial.ErrDown)
 				c.jobs.Put(tt.job)
 				if tt.pods != nil {
 					for _, p := range tt.pods(tt.job) {
@@ -373,6 +389,15 @@ func TestOrphanLooks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOrphanGone: a pod that is gone is nobody's to look at.
+func TestOrphanGone(t *testing.T) {
+	withCaches(t, func(c *caches) {
+		if _, err := c.orphan.Reconcile(t.Context(), controllers.Key{Namespace: "ns", Name: "a"}); err != nil || len(c.server.Take()) > 0 {
+			t.Error(err)
+		}
+	})
 }
 
 // TestQueued: which jobs and which pods are looked at when something changes.
