@@ -138,3 +138,13 @@ func TestCSINodeOfAnother(t *testing.T) {
 		t.Errorf("%d drivers, log %s", got, log.String())
 	}
 }
+
+// TestQuietRegistration: a registration that succeeds is no warning.
+func TestQuietRegistration(t *testing.T) {
+	var log lines
+	b := start(t, csi.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	b.stop()
+	if got := log.String(); got != "" {
+		t.Errorf("log %s", got)
+	}
+}
