@@ -296,9 +296,9 @@ func ask(node *NodeInfo, checks []check) (int16, *Refusal) {
 // the node must pass without them, too. was is the node in the snapshot.
 func (e *evaluation) fitsWithNominated(was, node *NodeInfo, checks []check) (int16, *Refusal) {
 	with := node
-	for _, other := range e.snapshot.nominated[node.Name] {
-		if !samePod(other, e.pod) && corev1helpers.PodPriority(other) >= corev1helpers.PodPriority(e.pod) {
-			with = with.withPod(other)
+	for _, other := range e.snapshot.nominated[node.Name].infos {
+		if !samePod(other.Pod, e.pod) && corev1helpers.PodPriority(other.Pod) >= corev1helpers.PodPriority(e.pod) {
+			with = with.withPodInfo(other)
 		}
 	}
 	if with == node {

@@ -192,7 +192,7 @@ func (s *Scheduler) removeAll(ctx context.Context, v *eviction, victims []*victi
 func (s *Scheduler) clearNominations(ctx context.Context, v *eviction, w *writes) {
 	var lower []*corev1.Pod
 	s.mu.Lock()
-	for _, p := range s.state.nominated[v.node] {
+	for _, p := range s.state.nominated[v.node].pods {
 		if corev1helpers.PodPriority(p) < corev1helpers.PodPriority(v.pod) && p.Status.NominatedNodeName != "" {
 			lower = append(lower, p)
 		}

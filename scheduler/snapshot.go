@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,16 +62,11 @@ func (n *NodeInfo) withNode(node *corev1.Node) *NodeInfo {
 
 // withPod adds a pod, or replaces its former state.
 func (n *NodeInfo) withPod(pod *corev1.Pod) *NodeInfo {
-	c := *n
 	i := n.index(pod)
 	if i < 0 {
-		c.Pods = make([]*PodInfo, len(n.Pods), len(n.Pods)+1)
-		copy(c.Pods, n.Pods)
-		p := NewPodInfo(pod)
-		c.Pods = append(c.Pods, p)
-		c.count(p, 1)
-		return &c
+		return n.WithPods(NewPodInfo(pod))
 	}
+	c := *n
 	old := n.Pods[i]
 	c.Pods = slices.Clone(n.Pods)
 	if sameRequests(old.Pod, pod) && slices.Equal(old.Ports, HostPorts(pod)) && sameAffinity(old.Pod, pod) { // mostly just a new status
@@ -84,6 +80,14 @@ func (n *NodeInfo) withPod(pod *corev1.Pod) *NodeInfo {
 	c.count(old, -1)
 	c.count(c.Pods[i], 1)
 	return &c
+}
+
+// withPodInfo is withPod for a pod whose PodInfo is known.
+func (n *NodeInfo) withPodInfo(p *PodInfo) *NodeInfo {
+	if n.index(p.Pod) >= 0 {
+		return n.withPod(p.Pod)
+	}
+	return n.WithPods(p)
 }
 
 // withoutPod removes a pod; it returns n itself if the pod is not on the node.
@@ -151,8 +155,19 @@ type Snapshot struct {
 	nodes      []*NodeInfo
 	orphans    []*NodeInfo
 	images     map[string]int
-	nominated  map[string][]*corev1.Pod
+	nominated  map[string]nominees
 	generation uint64
+}
+
+// nominees are the pods nominated for a node, and what each would use of it. They are shared and never changed.
+type nominees struct {
+	pods  []*corev1.Pod
+	infos []*PodInfo
+}
+
+// without returns the nominees but for one.
+func (n nominees) without(i int) nominees {
+	return nominees{slices.Concat(n.pods[:i], n.pods[i+1:]), slices.Concat(n.infos[:i], n.infos[i+1:])}
 }
 
 // NewSnapshot returns a snapshot of nodes with the pods that are bound to them.
@@ -183,7 +198,7 @@ func (s *Snapshot) NodesWithImage(name string) int { return s.images[name] }
 
 // Nominated returns the pods that are nominated for the named node and not bound yet. Pods of no higher
 // priority are placed as if those were on the node. The slice must not be changed.
-func (s *Snapshot) Nominated(node string) []*corev1.Pod { return s.nominated[node] }
+func (s *Snapshot) Nominated(node string) []*corev1.Pod { return s.nominated[node].pods }
 
 // Generation returns a number that grows with each change within one State.
 func (s *Snapshot) Generation() uint64 { return s.generation }
@@ -218,7 +233,7 @@ type State struct {
 	orphans []*NodeInfo
 	images  map[string]int // number of nodes with an image
 	// nominated are the pods nominated for a node. The map is shared.
-	nominated  map[string][]*corev1.Pod
+	nominated  map[string]nominees
 	generation uint64
 	// shared: a snapshot uses the slices and the map, so they are copied before they change.
 	shared bool
@@ -289,28 +304,38 @@ func (s *State) SetPod(pod *corev1.Pod) {
 // Nominate sets the named node as the only one for which an unbound pod is nominated; "" removes the
 // nomination. It reports whether this changes anything. SetPod removes a pod's nomination.
 func (s *State) Nominate(pod *corev1.Pod, node string) bool {
-	if node == "" && len(s.nominated) == 0 {
+	was, i := s.nomination(pod)
+	if node == "" && i < 0 {
 		return false
 	}
-	nominated := make(map[string][]*corev1.Pod, len(s.nominated)+1)
-	was := ""
-	for name, pods := range s.nominated {
-		if i := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return samePod(p, pod) }); i >= 0 {
-			was, pods = name, slices.Concat(pods[:i], pods[i+1:])
-		}
-		if len(pods) > 0 {
-			nominated[name] = pods
-		}
+	nominated := maps.Clone(s.nominated) // snapshots may hold the old map
+	if nominated == nil {
+		nominated = map[string]nominees{}
 	}
-	if node == "" && was == "" {
-		return false
+	if i >= 0 {
+		if left := nominated[was].without(i); len(left.pods) > 0 {
+			nominated[was] = left
+		} else {
+			delete(nominated, was)
+		}
 	}
 	if node != "" {
-		nominated[node] = append(slices.Clip(nominated[node]), pod)
+		n := nominated[node]
+		nominated[node] = nominees{append(slices.Clip(n.pods), pod), append(slices.Clip(n.infos), NewPodInfo(pod))}
 	}
 	s.nominated = nominated
 	s.generation++
 	return was != node
+}
+
+// nomination returns for which node a pod is nominated, and its place there, negative if it is for none.
+func (s *State) nomination(pod *corev1.Pod) (node string, place int) {
+	for name, n := range s.nominated {
+		if i := slices.IndexFunc(n.pods, func(p *corev1.Pod) bool { return samePod(p, pod) }); i >= 0 {
+			return name, i
+		}
+	}
+	return "", -1
 }
 
 // RemovePod removes a pod from the node that it names, and reports whether it was there.
