@@ -149,3 +149,23 @@ func TestReconcile(t *testing.T) {
 		})
 	}
 }
+
+// TestIsMirrorOf: a mirror has the name, the namespace and the hash of its pod, and says that it is one.
+func TestIsMirrorOf(t *testing.T) {
+	pod := staticPod("web")
+	pod.Namespace = "ns"
+	for name, change := range map[string]func(m *corev1.Pod){
+		"":                  func(*corev1.Pod) {},
+		"another name":      func(m *corev1.Pod) { m.Name = "other" },
+		"another namespace": func(m *corev1.Pod) { m.Namespace = "other" },
+		"another hash":      func(m *corev1.Pod) { m.Annotations[origin.MirrorAnnotation] = "other" },
+		"no mirror":         func(m *corev1.Pod) { m.Annotations = nil },
+	} {
+		m := pod.DeepCopy()
+		m.Annotations = map[string]string{origin.MirrorAnnotation: pod.Annotations[origin.HashAnnotation]}
+		change(m)
+		if static.IsMirrorOf(m, pod) != (name == "") {
+			t.Errorf("%q: %t", name, name != "")
+		}
+	}
+}
