@@ -39,6 +39,7 @@ func fill(w *world) {
 	w.external("default", "in3out", "out2.default.svc.cluster.local")
 	w.external("default", "out2", "out.default.svc.cluster.local")
 	w.external("default", "nowhere", "no.default.svc.cluster.local")
+	w.external("default", "unmade", "default.svc.cluster.local")
 	w.external("default", "self", "self.default.svc.cluster.local")
 	w.external("default", "ping", "pong.default.svc.cluster.local")
 	w.external("default", "pong", "ping.default.svc.cluster.local")
@@ -133,6 +134,7 @@ func TestAnswers(t *testing.T) {
 			"out2.default.svc.cluster.local. 5 5 out.default.svc.cluster.local.; follow example.com."},
 		{"nowhere.default.svc A", none},
 		{"self.default.svc A", none},
+		{"unmade.default.svc A", none},
 		{"ping.default.svc A", none},
 
 		// Pods.
@@ -140,6 +142,7 @@ func TestAnswers(t *testing.T) {
 		{"10-1-2-3.default.pod AAAA", none},
 		{"fd00--1.default.pod AAAA", "@ 5 fd00::1"},
 		{"--1.default.pod AAAA", "@ 5 ::1"},
+		{"1-2-3-4-5-6-7-8.default.pod AAAA", "@ 5 1:2:3:4:5:6:7:8"},
 		{"10-1-2-3.no.pod A", missing},
 		{"10-1-2-300.default.pod A", missing},
 		{"10-1-2.default.pod A", missing},
