@@ -94,8 +94,13 @@ func TestDecide(t *testing.T) {
 		"IPv6 first":       {nodes: "b fd00:64:0:1::/64 198.51.100.3", want: "fd00:64:0:1::/64 in VXLAN to 198.51.100.3 0e:ce:3b:c5:ab:f4"},
 		"only IPv6 at all": {nodes: "b fd00:64:0:1::/64 2001:db8::2"},
 
-		"not a network":            {nodes: "b x/24 ::ffff:10.64.1.0/120 10.64.1.0/33 192.0.2.2", want: "b 10.64.1.0/33: it is not a network; b ::ffff:10.64.1.0/120: it is not a network; b x/24: it is not a network"},
-		"everything":               {nodes: "b 0.0.0.0/0 192.0.2.2", want: "b 0.0.0.0/0: it is not one of the cluster's networks"},
+		"not a network":           {nodes: "b x/24 ::ffff:10.64.1.0/120 10.64.1.0/33 192.0.2.2", want: "b 10.64.1.0/33: it is not a network; b ::ffff:10.64.1.0/120: it is not a network; b x/24: it is not a network"},
+		"everything":              {nodes: "b 0.0.0.0/0 192.0.2.2", want: "b 0.0.0.0/0: it is not one of the cluster's networks"},
+		"more than the cluster's": {nodes: "b fd00:64::/47 192.0.2.2", want: "b fd00:64::/47: it is not one of the cluster's networks"},
+		"all that one node has": {
+			nodes: "b fd00:64::/48 192.0.2.2; c fd00:64:0:1::/64 192.0.2.3",
+			want:  "fd00:64::/48 in VXLAN to 192.0.2.2 0e:e4:58:b7:b1:9a; c fd00:64:0:1::/64: it overlaps with that of node b",
+		},
 		"elsewhere":                {nodes: "b 203.0.113.0/24 192.0.2.2", want: "b 203.0.113.0/24: it is not one of the cluster's networks"},
 		"all networks of pods":     {nodes: "b 10.64.0.0/10 192.0.2.2", want: "b 10.64.0.0/10: it overlaps with that of node a"},
 		"that of this node":        {nodes: "b 10.64.0.0/24 192.0.2.2", want: "b 10.64.0.0/24: it overlaps with that of node a"},
@@ -132,6 +137,11 @@ func TestDecide(t *testing.T) {
 			table, refusals := overlay.Decide("a", nodes, underlay(test.segments), s)
 			if got := show(table, refusals); got != strings.ReplaceAll(test.want, "; ", "\n") {
 				t.Errorf("got\n%s\nwant\n%s", got, strings.ReplaceAll(test.want, "; ", "\n"))
+			}
+			for _, r := range table.Routes {
+				if r.Encapsulated != (r.Device != overlay.MAC{}) {
+					t.Errorf("the device of %v", r)
+				}
 			}
 			slices.Reverse(nodes)
 			again, _ := overlay.Decide("a", nodes, underlay(test.segments), s)

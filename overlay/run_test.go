@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,11 +52,12 @@ func (h *host) took() []string {
 
 type world struct {
 	*testing.T
-	host   *host
-	source *memory.Store[*corev1.Node]
-	log    strings.Builder
-	stop   context.CancelFunc
-	ended  chan error
+	host    *host
+	source  *memory.Store[*corev1.Node]
+	log     strings.Builder
+	written atomic.Bool
+	stop    context.CancelFunc
+	ended   chan error
 }
 
 func inBubble(t *testing.T, test func(*world)) {
@@ -66,6 +68,7 @@ func inBubble(t *testing.T, test func(*world)) {
 		o := overlay.New(nodes, "a", w.host, overlay.Options{
 			Settings: overlay.Settings{Networks: prefixes("10.64.0.0/10")}, CheckPeriod: time.Minute, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 			Written: func(t overlay.Table) {
+				w.written.Store(true)
 				if len(t.Own) != 1 {
 					w.Errorf("written: %v", t)
 				}
@@ -119,6 +122,15 @@ func TestRun(t *testing.T) {
 		old.Spec.PodCIDR = "10.64.3.0/24"
 		w.source.Put(old)
 		w.want("10.64.3.0/24 via 192.0.2.3")
+		old = old.DeepCopy()
+		old.Spec.PodCIDR = "10.64.4.0/24"
+		w.source.Put(old)
+		w.want("10.64.4.0/24 via 192.0.2.3")
+		w.source.Delete("", "c")
+		w.want("")
+		if !w.written.Load() {
+			t.Error("nobody was told of what was written")
+		}
 	})
 }
 
