@@ -237,6 +237,8 @@ func TestTokenRequestRefused(t *testing.T) {
 		"another life":       {"web", requestFor("v1", "Pod", "web-0", "x"), registry.ErrConflict, `Pod "web-0": conflict: the UID in the bound object reference (x) does not match the UID in record. The object might have been deleted and then recreated`},
 		"a config map":       {"web", requestFor("v1", "ConfigMap", "x", ""), registry.ErrBadRequest, "cannot bind token to object of type /v1, Kind=ConfigMap"},
 		"a pod of elsewhere": {"web", requestFor("apps/v1", "Pod", "x", ""), registry.ErrBadRequest, "cannot bind token to object of type apps/v1, Kind=Pod"},
+		"secret elsewhere":   {"web", requestFor("apps/v1", "Secret", "x", ""), registry.ErrBadRequest, "cannot bind token to object of type apps/v1, Kind=Secret"},
+		"node elsewhere":     {"web", requestFor("apps/v1", "Node", "x", ""), registry.ErrBadRequest, "cannot bind token to object of type apps/v1, Kind=Node"},
 		"a webhook":          {"web", attest(hooks, values{"admissionReviewAPIGroups": {"apps"}}), registry.ErrBadRequest, "cannot bind token to object of type admissionregistration.k8s.io/v1, Kind=ValidatingWebhookConfiguration (feature gate APIServerWebhookAuthenticationToken is disabled)"},
 		"an old webhook":     {"web", attest("admissionregistration.k8s.io/v1beta1", nil), registry.ErrBadRequest, "cannot bind token to object of type admissionregistration.k8s.io/v1beta1, Kind=ValidatingWebhookConfiguration"},
 		"attests nothing":    {"web", attest(hooks, nil), registry.ErrInvalid, "webhook bound requests require exactly one admissionReviewAPIGroups attestation"},
