@@ -86,6 +86,9 @@ func TestPreparation(t *testing.T) {
 	m := migration()
 	m.Generation, m.Status.ResourceVersion = 3, "17"
 	registrytest.Prepare(k, m)
+	if m.Generation != 3 { // none is counted, as upstream
+		t.Errorf("generation %d", m.Generation)
+	}
 	if m.Status.ResourceVersion != "" {
 		t.Errorf("created with %+v", m.Status)
 	}
