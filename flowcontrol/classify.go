@@ -18,7 +18,7 @@ const (
 
 // Config is a set of schemas with their levels. Make one with NewConfig.
 type Config struct {
-	rules  []rule // in the order of their precedence; the last is catch-all
+	rules  []rule // in the order of their precedence
 	levels []*flowcontrolv1.PriorityLevelConfiguration
 }
 
@@ -29,20 +29,21 @@ type rule struct {
 
 // NewConfig returns what follows from these objects, which must not be changed afterwards. Levels whose specs contradict
 // themselves are left out, as are schemas whose level is not there. The mandatory objects, named exempt and catch-all,
-// are added if they are missing.
+// are added if they are missing: as the first and the last schema, and as levels to which no other schema leads.
 func NewConfig(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.PriorityLevelConfiguration) *Config {
 	c := &Config{}
 	byName := map[string]*flowcontrolv1.PriorityLevelConfiguration{}
-	mandatory, _ := DefaultLevels()
-	for _, l := range slices.Concat(levels, mandatory) {
-		if byName[l.Name] == nil && consistent(l) {
-			byName[l.Name] = l
-			c.levels = append(c.levels, l)
+	add := func(levels []*flowcontrolv1.PriorityLevelConfiguration) {
+		for _, l := range levels {
+			if byName[l.Name] == nil && consistent(l) {
+				byName[l.Name] = l
+				c.levels = append(c.levels, l)
+			}
 		}
 	}
+	add(levels)
 	known := map[string]bool{}
-	required, _ := DefaultSchemas()
-	for _, s := range slices.Concat(schemas, required) {
+	for _, s := range schemas {
 		if l := byName[s.Spec.PriorityLevelConfiguration.Name]; l != nil && !known[s.Name] {
 			known[s.Name] = true
 			c.rules = append(c.rules, rule{s, l})
@@ -51,6 +52,18 @@ func NewConfig(schemas []*flowcontrolv1.FlowSchema, levels []*flowcontrolv1.Prio
 	slices.SortStableFunc(c.rules, func(a, b rule) int {
 		return cmp.Or(cmp.Compare(a.schema.Spec.MatchingPrecedence, b.schema.Spec.MatchingPrecedence), strings.Compare(a.schema.Name, b.schema.Name))
 	})
+	mandatory, _ := DefaultLevels()
+	add(mandatory)
+	required, _ := DefaultSchemas()
+	for _, s := range required {
+		switch r := (rule{s, byName[s.Spec.PriorityLevelConfiguration.Name]}); {
+		case known[s.Name]:
+		case s.Name == exempt:
+			c.rules = slices.Insert(c.rules, 0, r)
+		default:
+			c.rules = append(c.rules, r)
+		}
+	}
 	return c
 }
 

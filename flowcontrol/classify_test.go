@@ -192,7 +192,7 @@ func TestPrecedence(t *testing.T) {
 		"first":     {schema("second", "l", 8), schema("first", "q", 7)},
 		"a":         {schema("b", "l", 7), schema("a", "q", 7)},
 		"there":     {schema("missing", "x", 7), schema("there", "q", 8)},
-		"catch-all": {schema("missing", "x", 7)},
+		"catch-all": {schema("missing", "x", 7), schema("a level that is not there yet", "exempt", 7)},
 	} {
 		if got := flowcontrol.NewConfig(schemas, levels).Classify(at(by("ann"), "get", "/")).Schema.Name; got != want {
 			t.Errorf("%s: %s", want, got)

@@ -1,7 +1,7 @@
 // Package authorization compares keelson's authorizers with those of Kubernetes 1.37.1: RBAC's default policy must be
 // the same, object by object, and on random policies and pods the RBAC and Node authorizers must give the same answers
 // to random requests, including the texts. The same applies to the listing of rules, the search for who may do
-// something, and refused escalations.
+// something, and refused escalations. Requests belong to the same FlowSchemas, priority levels and flows.
 //
 // It is a module of its own, because it depends on k8s.io/kubernetes and replaces the versions of the published
 // modules; nothing imports it. Run it in this directory:
