@@ -237,10 +237,12 @@ func TestDistributed(t *testing.T) {
 				t.Errorf("%s: %+v, %v", name, id, err)
 			}
 		}
+		synctest.Wait()
+		i.mu.Lock()
 		if i.bearer["/groups"] != "Bearer t" || i.bearer["/keys"] != "" {
 			t.Errorf("asked with %q", i.bearer)
 		}
-		synctest.Wait()
+		i.mu.Unlock()
 		if text := log.String(); !strings.Contains(text, "async token verifier") || !strings.Contains(text, "issuer=https://other") || !strings.Contains(text, "issuer did not match") {
 			t.Error(text)
 		}
