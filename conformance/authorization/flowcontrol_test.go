@@ -158,7 +158,9 @@ type classifier struct{ upstreamflow.Interface }
 
 // classify returns schema, level and flow. A flow counts only where the level has queues to choose from.
 func (c classifier) classify(d upstreamflow.RequestDigest) (schema, level, flow string, queues bool) {
-	c.Handle(context.Background(), d, func(fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, distinguisher string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond) // a level without seats may not serve it
+	defer cancel()
+	c.Handle(ctx, d, func(fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, distinguisher string) {
 		schema, level, flow = fs.Name, pl.Name, distinguisher
 		queues = pl.Spec.Limited != nil && pl.Spec.Limited.LimitResponse.Queuing != nil
 	}, func() fcrequest.WorkEstimate { return fcrequest.WorkEstimate{InitialSeats: 1} }, func(bool) {}, func() {})
