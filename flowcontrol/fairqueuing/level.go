@@ -1,6 +1,7 @@
 package fairqueuing
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -23,7 +24,6 @@ type request struct {
 
 // queue has requests that wait, the longest first.
 type queue struct {
-	index   int
 	waiting []*request
 	// next is the virtual time at which its next request begins: the service that each queue has had, had they all been
 	// served alike.
@@ -40,10 +40,11 @@ type level struct {
 	exempt bool
 	gone   bool // no longer configured
 
-	// queues are nil without any; active are those with requests, also of a set that was replaced.
-	queues  []*queue
-	active  []*queue
+	// queuing says how many queues there are, 0 if none. Those that never had a request are not in queues: there may be
+	// millions. active are those with requests, also such as there are no more.
 	queuing flowcontrolv1.QueuingConfiguration
+	queues  map[int]*queue
+	active  []*queue
 
 	serving, waiting int
 	flows            map[flowKey]int // seats, without zeros
@@ -53,24 +54,21 @@ type level struct {
 	patience         patience
 }
 
+func newLevel(now time.Time) *level {
+	return &level{flows: map[flowKey]int{}, queues: map[int]*queue{}, demand: demand{since: now, began: now}}
+}
+
 // guess is what a request is expected to take, in seconds, until it has ended.
 const guess = 0.003
 
 // set gives the level another spec. Requests in queues stay there.
 func (l *level) set(spec *flowcontrolv1.PriorityLevelConfiguration, limits flowcontrol.Limits) {
 	l.spec, l.limits, l.exempt = spec, limits, spec.Spec.Exempt != nil
-	var q flowcontrolv1.QueuingConfiguration
+	l.queuing = flowcontrolv1.QueuingConfiguration{}
 	if limited := spec.Spec.Limited; limited != nil && limited.LimitResponse.Queuing != nil {
-		q = *limited.LimitResponse.Queuing
+		l.queuing = *limited.LimitResponse.Queuing
 	}
-	l.queuing = q
-	if int(q.Queues) == len(l.queues) {
-		return
-	}
-	l.queues = slices.Clone(l.queues[:min(len(l.queues), int(q.Queues))])
-	for i := len(l.queues); i < int(q.Queues); i++ {
-		l.queues = append(l.queues, &queue{index: i})
-	}
+	maps.DeleteFunc(l.queues, func(i int, _ *queue) bool { return i >= int(l.queuing.Queues) })
 }
 
 // room reports whether a flow may take one more seat: as long as it has fewer than it leaves free, if flows are told apart.
@@ -86,7 +84,7 @@ func (l *level) enter(w *request, hash uint64, now time.Time) flowcontrol.Reason
 		l.take(w, now)
 		return ""
 	}
-	if len(l.queues) == 0 {
+	if l.queuing.Queues == 0 {
 		if !l.room(w.flow) {
 			return flowcontrol.ConcurrencyLimit
 		}
@@ -116,8 +114,13 @@ func (l *level) enter(w *request, hash uint64, now time.Time) flowcontrol.Reason
 func (l *level) shortest(hash uint64) *queue {
 	var hand [16]int
 	var best *queue
-	for _, i := range flowcontrol.Hand(hand[:0], hash, len(l.queues), int(l.queuing.HandSize)) {
-		if q := l.queues[i]; best == nil || len(q.waiting) < len(best.waiting) {
+	for _, i := range flowcontrol.Hand(hand[:0], hash, int(l.queuing.Queues), int(l.queuing.HandSize)) {
+		q := l.queues[i]
+		if q == nil {
+			q = &queue{}
+			l.queues[i] = q
+		}
+		if best == nil || len(q.waiting) < len(best.waiting) {
 			best = q
 		}
 	}

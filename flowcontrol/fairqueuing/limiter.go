@@ -59,7 +59,7 @@ func (l *Limiter) Set(c *flowcontrol.Config) {
 		present[spec.Name] = true
 		one := l.levels[spec.Name]
 		if one == nil {
-			one = &level{flows: map[flowKey]int{}, demand: demand{since: now, began: now}}
+			one = newLevel(now)
 			l.levels[spec.Name] = one
 		}
 		one.gone = false
@@ -121,10 +121,9 @@ func (l *Limiter) enter(class flowcontrol.Class, now time.Time) (*request, *leve
 	l.adjust(now)
 	one := l.levels[class.Level.Name]
 	if one == nil { // Set has come between
-		one = &level{flows: map[flowKey]int{}, gone: true, demand: demand{since: now, began: now}}
-		limits := flowcontrol.Limits{Nominal: 1, Lower: 1, Upper: 1}
-		one.limit = 1
-		one.set(class.Level, limits)
+		one = newLevel(now)
+		one.gone = true // it serves one request at a time
+		one.set(class.Level, flowcontrol.Limits{})
 		l.levels[class.Level.Name] = one
 	}
 	w := &request{flow: key, began: now}

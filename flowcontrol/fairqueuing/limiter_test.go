@@ -572,3 +572,20 @@ func TestSuite(t *testing.T) {
 		})
 	}
 }
+
+// TestManyQueues: a level may have millions of queues; only those with requests take memory.
+func TestManyQueues(t *testing.T) {
+	c := config(1, &flowcontrolv1.QueuingConfiguration{Queues: 10_000_000, HandSize: 2, QueueLengthLimit: 5}, byUser)
+	if n := testing.AllocsPerRun(1, func() { fairqueuing.New(c, fairqueuing.Options{}) }); n > 1000 {
+		t.Errorf("%v allocations", n)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, c, fairqueuing.Options{Seats: 1})
+		w.come(3, "ann")
+		w.want("one is served", "map[ann:1] map[]")
+		w.end()
+		if w.total["ann"] != 3 {
+			t.Errorf("%v", w.total)
+		}
+	})
+}
