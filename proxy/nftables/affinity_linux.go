@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/keelson-dev/keelson/proxy/internal/nfnetlink"
+	"github.com/keelson-dev/keelson/internal/nfnetlink"
 )
 
 // remembered is a client of a sticky service, as the kernel has it.

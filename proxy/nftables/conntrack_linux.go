@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/keelson-dev/keelson/internal/nfnetlink"
 	"github.com/keelson-dev/keelson/proxy"
-	"github.com/keelson-dev/keelson/proxy/internal/nfnetlink"
 )
 
 // Messages and attributes of the tracking of connections.

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/keelson-dev/keelson/proxy/internal/nfnetlink"
+	"github.com/keelson-dev/keelson/internal/nfnetlink"
 )
 
 // What x/sys/unix lacks of the kernel's interface.

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/keelson-dev/keelson/proxy/internal/nfnetlink"
+	"github.com/keelson-dev/keelson/internal/nfnetlink"
 )
 
 // likeness is what a table is recognized by.

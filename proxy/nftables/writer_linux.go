@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/keelson-dev/keelson/internal/nfnetlink"
 	"github.com/keelson-dev/keelson/proxy"
-	"github.com/keelson-dev/keelson/proxy/internal/nfnetlink"
 )
 
 // Options of a Writer. The zero value is ready to use.

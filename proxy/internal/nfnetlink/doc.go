@@ -1,2 +1,0 @@
-// Package nfnetlink is the internal/nfnetlink of this module, by its former path.
-package nfnetlink
