@@ -115,7 +115,9 @@ func (m *machines) join(authority *pki.Authority, server netip.AddrPort, o *clus
 	}
 	o.Nodes.Run = m.run
 	o.Kinds = append(o.Kinds, m.usage.kinds(o.Logger)...)
-	o.Components = append(o.Components, m.settings.serviceProxy())
+	if m.settings.nodes > 0 {
+		o.Components = append(o.Components, m.settings.serviceProxy())
+	}
 	if !m.settings.disabled("networkpolicies") && !m.settings.disabled("nodes") {
 		o.Components = append(o.Components, m.isolation())
 	}

@@ -53,6 +53,15 @@ func containersHere(t *testing.T) (images, mirror string) {
 	return nginx, server.URL
 }
 
+// TestNoNodesOfContainers: a cluster may wait for nodes of others.
+func TestNoNodesOfContainers(t *testing.T) {
+	containersHere(t)
+	process := started(t, program(t), filepath.Join(t.TempDir(), "data"), "--runtime", "containerd", "--storage", "memory", "--nodes", "0")
+	if err := process.Interrupt(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestFallback: users who may not run containers get simulated ones, and are told why.
 func TestFallback(t *testing.T) {
 	p := program(t)
