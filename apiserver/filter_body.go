@@ -46,8 +46,10 @@ type timedBody struct {
 // Read fails with a Status when the time is over.
 func (b *timedBody) Read(p []byte) (int, error) {
 	if !b.begun {
+		if err := b.response.beginBody(b.timeout); err != nil {
+			return 0, err
+		}
 		b.begun = true
-		b.response.setReadDeadline(time.Now().Add(b.timeout))
 	}
 	b.response.reading.Store(true)
 	n, err := b.ReadCloser.Read(p)

@@ -2,7 +2,9 @@ package apiserver_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -226,4 +228,51 @@ func TestUnlimited(t *testing.T) {
 			t.Errorf("%v", h.codes)
 		}
 	})
+}
+
+// TestServedTooLate: a request whose client has gone while it waited for its turn reads nothing any more: the connection is not
+// its own then.
+func TestServedTooLate(t *testing.T) {
+	waits, turn, over, read := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	s := newServer(t, apiserver.Options{
+		FlowControl: limiterFunc(func(context.Context, authz.Attributes) (flowcontrol.Ticket, error) {
+			close(waits)
+			<-turn
+			return flowcontrol.Ticket{}, nil
+		}),
+		Paths: map[string]http.Handler{"/upload": http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, err := io.ReadAll(r.Body)
+			read <- err
+		})},
+	})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(over)
+		s.ServeHTTP(w, r)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	body, more := io.Pipe()
+	defer more.Close()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/upload", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer root")
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		if resp, err := server.Client().Do(r); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	<-waits
+	cancel()
+	<-over
+	close(turn)
+	if err := <-read; !errors.Is(err, http.ErrHandlerTimeout) {
+		t.Errorf("read: %v", err)
+	}
+	<-answered
 }

@@ -63,6 +63,18 @@ func (t *timedWriter) setReadDeadline(at time.Time) {
 	_ = t.connection.SetReadDeadline(at)
 }
 
+// beginBody bounds how long the body may take. When the request's time is over, the connection may already be another
+// request's: then nothing may be read.
+func (t *timedWriter) beginBody(timeout time.Duration) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.expired {
+		return http.ErrHandlerTimeout
+	}
+	t.setReadDeadline(time.Now().Add(timeout))
+	return nil
+}
+
 // abandonBody says that nobody waits for the rest of the body.
 func (t *timedWriter) abandonBody() {
 	t.mu.Lock()
