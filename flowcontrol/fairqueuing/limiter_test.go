@@ -173,6 +173,11 @@ func queued(length int32) *flowcontrolv1.QueuingConfiguration {
 	return &flowcontrolv1.QueuingConfiguration{Queues: 8, HandSize: 8, QueueLengthLimit: length}
 }
 
+// apart has so many queues that flows do not meet in one: with 512, two of ten flows do in every twelfth run.
+func apart() *flowcontrolv1.QueuingConfiguration {
+	return &flowcontrolv1.QueuingConfiguration{Queues: 10_000_000, HandSize: 1, QueueLengthLimit: 1000}
+}
+
 // TestSeats: there are so many, without queues.
 func TestSeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -227,7 +232,7 @@ func TestFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, flowcontrol.NewConfig(
 			[]*flowcontrolv1.FlowSchema{everybody("all", "l", byUser)},
-			[]*flowcontrolv1.PriorityLevelConfiguration{level("l", 1, &flowcontrolv1.QueuingConfiguration{Queues: 512, HandSize: 1, QueueLengthLimit: 1000}), level("catch-all", 0, nil)},
+			[]*flowcontrolv1.PriorityLevelConfiguration{level("l", 1, apart()), level("catch-all", 0, nil)},
 		), fairqueuing.Options{Seats: 4})
 		ctx, stop := context.WithCancel(t.Context())
 		for range 40 { // always 40 at once, 10 ms each
@@ -276,7 +281,7 @@ func TestFair(t *testing.T) {
 // TestTime: flows share time, not requests: who makes long ones gets fewer.
 func TestTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, config(1, &flowcontrolv1.QueuingConfiguration{Queues: 512, HandSize: 1, QueueLengthLimit: 1000}, byUser), fairqueuing.Options{Seats: 2})
+		w := newWorld(t, config(1, apart(), byUser), fairqueuing.Options{Seats: 2})
 		ctx, stop := context.WithCancel(t.Context())
 		for user, takes := range map[string]time.Duration{"long": 50 * time.Millisecond, "short": 10 * time.Millisecond} {
 			for range 10 {
