@@ -215,6 +215,66 @@ func TestResultsOfOtherNetworksStay(t *testing.T) {
 	}
 }
 
+// TestEndpoints: of pods that have leases in this network.
+func TestEndpoints(t *testing.T) {
+	dir := t.TempDir()
+	leases := filepath.Join(dir, "keelson")
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "results"), 0o755), os.Mkdir(leases, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for address, id := range map[string]string{"10.0.0.2": "one", "10.0.0.3": "two", "fd00::2": "one"} {
+		if err := os.WriteFile(filepath.Join(leases, address), []byte(id+"\r\neth0"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	host := &fakeHost{}
+	b, err := bridge.New(prefixes("10.0.0.0/24"), bridge.Options{Run: host.run, DataDir: dir, CacheDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := func(network, ips string) string {
+		return fmt.Sprintf(`{"networkName": %q, "containerId": "one", "result": {"interfaces": [
+			{"name": "keelson0", "mac": "02:00:00:00:00:01"}, {"name": "eth0", "mac": "02:00:00:00:00:02", "sandbox": "/ns"},
+			{"name": "eth1", "mac": "02:00:00:00:00", "sandbox": "/ns"}], "ips": [%s]}}`, network, ips)
+	}
+	for name, tt := range map[string]struct{ text, want string }{
+		"keelson-one-eth0":    {result("keelson", `{"address": "10.0.0.2/24", "interface": 1}, {"address": "fd00::2/64", "interface": 1}`), "[{10.0.0.2 02:00:00:00:00:02} {fd00::2 02:00:00:00:00:02}] <nil>"},
+		"keelson-gone-eth0":   {result("keelson", `{"address": "10.0.0.3/24", "interface": 1}, {"address": "10.0.0.4/24", "interface": 1}`), "[] <nil>"},
+		"keelson-device-eth0": {result("keelson", `{"address": "10.0.0.2/24", "interface": 0}`), "[] <nil>"},
+		"keelson-none-eth0":   {result("keelson", `{"address": "10.0.0.2/24"}`), "[] <nil>"},
+		"keelson-many-eth0":   {result("keelson", `{"address": "10.0.0.2/24", "interface": 3}, {"address": "10.0.0.2/24", "interface": -1}`), "[] <nil>"},
+		"keelson-short-eth0":  {result("keelson", `{"address": "10.0.0.2/24", "interface": 2}`), "[] <nil>"},
+		"keelson-2-one-eth0":  {result("keelson-2", `{"address": "10.0.0.2/24", "interface": 1}`), "[] <nil>"},
+		"other-one-eth0":      {`{`, "[] <nil>"},
+		"keelson-half-eth0":   {`{"networkName":`, "unexpected end of JSON input"},
+	} {
+		file := filepath.Join(b.ResultDir(), name)
+		if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.Endpoints(file); !strings.Contains(fmt.Sprint(got, err), tt.want) {
+			t.Errorf("%s: %v, %v; want %s", name, got, err, tt.want)
+		}
+	}
+	if _, err := b.Endpoints(filepath.Join(b.ResultDir(), "keelson-not-there")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	ends, err := b.Endpoints(filepath.Join(b.ResultDir(), "keelson-one-eth0"))
+	if err := errors.Join(err, b.Learn(t.Context(), ends)); err != nil {
+		t.Error(err)
+	}
+	const want = "$ ip -batch -\nneighbor replace 10.0.0.2 lladdr 02:00:00:00:00:02 dev keelson0 nud stale\n" +
+		"neighbor replace fd00::2 lladdr 02:00:00:00:00:02 dev keelson0 nud stale\n"
+	if got := host.told.String(); got != want {
+		t.Errorf("%s", got)
+	}
+	failure := errors.New("no such device")
+	host.fails = map[string]error{"ip -batch -": failure}
+	if err := b.Learn(t.Context(), ends); !errors.Is(err, failure) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestWriteFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b", "10.conflist")
 	write := func(text string, want bool) {

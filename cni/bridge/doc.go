@@ -21,5 +21,10 @@
 //
 // A host whose own firewall drops forwarded packets must exempt the device: no other table can overrule a drop.
 //
+// # Addresses that are used again
+//
+// Whoever knew the pod that had an address before does not find the next one for about ten seconds. Package announce tells
+// them; run its Announcer while pods are attached.
+//
 // A Bridge is safe for concurrent use as long as Up and Down do not run at the same time.
 package bridge

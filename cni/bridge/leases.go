@@ -99,7 +99,7 @@ func (b *Bridge) lockLeases(ctx context.Context) (unlock func(), err error) {
 
 // removeResults removes the results that libcni has cached for the network's containers.
 func (b *Bridge) removeResults(live func(containerID string) bool) error {
-	dir := filepath.Join(b.options.CacheDir, "results")
+	dir := b.ResultDir()
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -85,7 +85,7 @@ func siblings() map[string][]string {
 			"podspec/critical", "podspec/features", "podspec/origin", "podspec/qos", "podspec/restart"},
 		"lifecycle":          {},
 		"node":               {"authn", "authz", "client", "events", "informer", "kubelet/objects"},
-		"node/bundled":       {"cni/bridge", "cri", "cri/remote", "internal/pause", "kubelet", "kubelet/eviction", "kubelet/garbage", "kubelet/security", "lifecycle"},
+		"node/bundled":       {"cni/bridge", "cni/bridge/announce", "cri", "cri/remote", "internal/pause", "kubelet", "kubelet/eviction", "kubelet/garbage", "kubelet/security", "lifecycle"},
 		"node/certificates":  {"client"},
 		"node/containerd":    {"node/filelock", "internal/pause"},
 		"node/filelock":      {"internal/pause"},
@@ -338,6 +338,7 @@ func limits() map[string]int {
 		"component/controllermanager":         104, // the types of all kinds that controllers read, the parser of schedules
 		"component/remote":                    255, // client-go's discovery knows all kinds of the API
 		"cni":                                 0,
+		"cni/bridge/announce":                 3,  // notices of new files
 		"cni/netns":                           1,  // x/sys, to make and enter namespaces
 		"cni/plugins":                         32, // libcni and the tracing that it knows
 		"conformance":                         220,

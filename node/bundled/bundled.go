@@ -25,6 +25,7 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/keelson-dev/keelson/cni/bridge"
+	"github.com/keelson-dev/keelson/cni/bridge/announce"
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/eviction"
 	"github.com/keelson-dev/keelson/kubelet/garbage"
@@ -226,7 +227,8 @@ func (n *Node) Run(ctx context.Context, parts node.Parts, runtime kubelet.Runtim
 	}
 	n.host.Store(h)
 	defer n.host.Store(nil)
-	return lifecycle.Group(n.daemon, h, lifecycle.Func(n.sweep)).Run(ctx)
+	announcer := announce.New(n.bridge, announce.Options{Logger: n.options.Logger})
+	return lifecycle.Group(n.daemon, announcer, h, lifecycle.Func(n.sweep)).Run(ctx)
 }
 
 // ErrNotRunning: the node is not running.
