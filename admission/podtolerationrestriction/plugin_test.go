@@ -52,6 +52,7 @@ func TestPlugin(t *testing.T) {
 	}{
 		"nothing":                {nil, podtolerationrestriction.Options{}, pod(), pod(), ""},
 		"its own":                {nil, podtolerationrestriction.Options{}, pod(key("x")), pod(key("x")), ""},
+		"its own, as they are":   {nil, podtolerationrestriction.Options{}, pod(key("x"), key("x")), pod(key("x"), key("x")), ""},
 		"the namespace's":        {namespace{tolerated: listA}, byDefault, pod(key("x")), pod(key("x"), key("a")), ""},
 		"the cluster's":          {nil, byDefault, pod(key("x")), pod(key("x"), key("d")), ""},
 		"none in this namespace": {namespace{tolerated: ""}, byDefault, pod(key("x")), pod(key("x")), ""},

@@ -3,6 +3,7 @@ package policy_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -441,4 +442,37 @@ func TestCompiledOnce(t *testing.T) {
 	expect("gone", "[]", "[a]")
 	w.validating = nil
 	expect("all gone", "[]", "[]")
+}
+
+// keyed is an object that is no struct.
+type keyed map[string]string
+
+func (k keyed) GetObjectKind() schema.ObjectKind                 { return k }
+func (k keyed) DeepCopyObject() runtime.Object                   { return maps.Clone(k) }
+func (k keyed) SetGroupVersionKind(kind schema.GroupVersionKind) { k["kind"] = kind.Kind }
+func (k keyed) GroupVersionKind() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Kind: k["kind"]}
+}
+
+// TestOddParams: a parameter that cannot be named without changing what is shared stays as it is.
+func TestOddParams(t *testing.T) {
+	of := keyed{}
+	for _, shared := range []runtime.Object{of, &of} {
+		w := newWorld(t)
+		w.params[corev1.SchemeGroupVersion.WithKind("ConfigMap")] = &params{namespaced: true, objects: map[string]runtime.Object{"ns/a": shared}}
+		w.add("a", func(p *validatingSpec, b *validatingBinding) {
+			p.ParamKind, b.ParamRef = kind(), &registrationv1.ParamRef{Name: "a"}
+		}, deny)
+		evaluated := 0
+		w.validate = func(_ string, _ *policy.Input, param runtime.Object) policy.Verdict {
+			if evaluated++; fmt.Sprintf("%T", param) != fmt.Sprintf("%T", shared) {
+				t.Errorf("%T became %T", shared, param)
+			}
+			return policy.Verdict{}
+		}
+		w.fails("error", w.validatingPlugin().Validate(t.Context(), pod()), "")
+		if evaluated != 1 || len(of) != 0 {
+			t.Errorf("%T: evaluated %d times, has become %v", shared, evaluated, of)
+		}
+	}
 }

@@ -21,6 +21,8 @@ func TestCache(t *testing.T) {
 			case "good":
 				audiences, _ := authn.Audiences(ctx)
 				return &authn.Identity{Name: "ann", Audiences: audiences}, nil
+			case "silence":
+				return nil, nil
 			case "late":
 				return nil, fmt.Errorf("asking: %w", context.DeadlineExceeded)
 			}
@@ -49,6 +51,16 @@ func TestCache(t *testing.T) {
 		verify(t.Context(), "bad", 2)
 		time.Sleep(9 * time.Second)
 		verify(t.Context(), "good", 5)
+		// No identity counts as unknown even if there is no error.
+		ask := func(want int) {
+			t.Helper()
+			if id, err := c.Verify(t.Context(), "silence"); id != nil || err != nil || asked["silence"] != want {
+				t.Errorf("%+v, %v after %d questions, want %d", id, err, asked["silence"], want)
+			}
+		}
+		ask(1)
+		time.Sleep(time.Second)
+		ask(2)
 		// What was not used for long makes room.
 		for n := range 10_000 {
 			if _, err := c.Verify(t.Context(), fmt.Sprint("guess-", n)); !errors.Is(err, authn.ErrNoCredentials) {

@@ -128,10 +128,7 @@ func (p daemonSetParts) prepareUpdate(ctx context.Context, d, old *appsv1.Daemon
 	if _, err := templateGeneration(d); err != nil {
 		return
 	}
-	n, err := templateGeneration(old)
-	if err != nil { // never stored
-		n = 0
-	}
+	n, _ := templateGeneration(old) // what is stored is a number
 	if !equality.Semantic.DeepEqual(d.Spec.Template, old.Spec.Template) {
 		n++
 	}

@@ -111,10 +111,36 @@ func TestBindingRefused(t *testing.T) {
 	}
 	for want, to := range map[string]func(*corev1.Binding){
 		`target.kind: Unsupported value: "Pod": supported values: "Node", "<empty>"`: func(b *corev1.Binding) { b.Target.Kind = "Pod" },
-		`target.name: Required value`: func(b *corev1.Binding) { b.Target.Name = "" },
+		`target.name: Invalid value: "N": ` + badSubdomain:                           func(b *corev1.Binding) { b.Target.Name = "N" },
+		`target.name: Required value`:                                                func(b *corev1.Binding) { b.Target.Name = "" },
 	} {
 		if _, err := act(t, r, "binding", "free", free(to), false); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// TestBindingCondition: a pod that could not be scheduled until now is scheduled since now; what was said to be so
+// remains so since then.
+func TestBindingCondition(t *testing.T) {
+	before := metav1.Unix(1000, 0)
+	for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue} {
+		r := running(t)
+		p := change(t, r, "status", create(t, r, pod("web")), func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{
+				{Type: corev1.PodScheduled, Status: status, Reason: "Before", LastTransitionTime: before},
+				{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "NotYet", LastTransitionTime: before},
+			}
+		})
+		if _, err := act(t, r, "binding", "web", bindTo("web", "node-1"), false); err != nil {
+			t.Fatal(err)
+		}
+		p, _ = stored(t, r, p)
+		if len(p.Status.Conditions) != 2 || podCondition(p, corev1.PodScheduled) != "True" || podCondition(p, corev1.PodReady) != "False NotYet" {
+			t.Errorf("%s: %+v", status, p.Status.Conditions)
+		}
+		if since := p.Status.Conditions[0].LastTransitionTime; since.Equal(&before) != (status == corev1.ConditionTrue) {
+			t.Errorf("%s: since %v", status, since)
 		}
 	}
 }

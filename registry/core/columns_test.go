@@ -37,6 +37,11 @@ func cellsOf(t *testing.T, plural string, obj registry.Object) []any {
 
 func TestCells(t *testing.T) {
 	made := metav1.ObjectMeta{Name: "a", Namespace: "ns", CreationTimestamp: ago(time.Hour)}
+	old := made
+	old.DeletionTimestamp, old.Annotations = new(ago(time.Second)), map[string]string{corev1.BetaStorageClassAnnotation: "fast"}
+	component := func(kind corev1.ComponentConditionType, status corev1.ConditionStatus) *corev1.ComponentStatus {
+		return &corev1.ComponentStatus{ObjectMeta: made, Conditions: []corev1.ComponentCondition{{Type: kind, Status: status, Message: "m", Error: "e"}}}
+	}
 	at := func(ips ...string) []corev1.EndpointAddress {
 		var out []corev1.EndpointAddress
 		for _, ip := range ips {
@@ -68,6 +73,24 @@ func TestCells(t *testing.T) {
 		{"endpoints", endpoints(corev1.EndpointSubset{Addresses: at("10.0.0.1", "10.0.0.2", "10.0.0.3")}), []any{"a", "10.0.0.1,10.0.0.2,10.0.0.3", "60m"}},
 		{"endpoints", endpoints(corev1.EndpointSubset{Addresses: at("10.0.0.1", "10.0.0.2"), Ports: ports(80, 81)}, corev1.EndpointSubset{Addresses: at("10.0.0.3")}),
 			[]any{"a", "10.0.0.1:80,10.0.0.2:80,10.0.0.1:81 + 2 more...", "60m"}},
+		{"componentstatuses", component("Other", "True"), []any{"a", "Unknown", "", ""}},
+		{"componentstatuses", component("Healthy", "True"), []any{"a", "Healthy", "m", "e"}},
+		{"componentstatuses", component("Healthy", "Unknown"), []any{"a", "Unhealthy", "m", "e"}},
+		{"persistentvolumes", &corev1.PersistentVolume{ObjectMeta: made}, []any{"a", "0", "", "", "", "", "", "<unset>", "", "60m", "<unset>"}},
+		{"persistentvolumes", &corev1.PersistentVolume{ObjectMeta: old, Spec: corev1.PersistentVolumeSpec{
+			Capacity: resources("storage", "1Gi"), StorageClassName: "slow", VolumeMode: new(corev1.PersistentVolumeBlock), VolumeAttributesClassName: new("gold"),
+			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany, corev1.ReadOnlyMany, corev1.ReadWriteOnce},
+			PersistentVolumeReclaimPolicy: "Retain", ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "c"},
+		}, Status: corev1.PersistentVolumeStatus{Phase: "Bound", Reason: "because"}},
+			[]any{"a", "1Gi", "RWO,ROX,RWX", "Retain", "Terminating", "ns/c", "fast", "gold", "because", "60m", "Block"}},
+		{"persistentvolumeclaims", &corev1.PersistentVolumeClaim{ObjectMeta: made, Status: corev1.PersistentVolumeClaimStatus{
+			Phase: "Pending", Capacity: resources("storage", "1Gi"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod},
+		}}, []any{"a", "Pending", "", "", "", "", "<unset>", "60m", "<unset>"}},
+		{"persistentvolumeclaims", &corev1.PersistentVolumeClaim{ObjectMeta: made, Spec: corev1.PersistentVolumeClaimSpec{
+			VolumeName: "v", StorageClassName: new("slow"), VolumeMode: new(corev1.PersistentVolumeFilesystem), VolumeAttributesClassName: new("gold"),
+		}, Status: corev1.PersistentVolumeClaimStatus{
+			Phase: "Bound", Capacity: resources("storage", "1Gi"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod},
+		}}, []any{"a", "Bound", "v", "1Gi", "RWOP", "slow", "gold", "60m", "Filesystem"}},
 	} {
 		if got := cellsOf(t, tt.plural, tt.obj); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.plural, got, tt.want)
@@ -216,6 +239,7 @@ func TestPodCells(t *testing.T) {
 		"init container failed":      {init: []status{ended("i", "Error", 1, 0)}, want: "0/3 Init:Error 0"},
 		"init container was killed":  {init: []status{ended("i", "", 1, 9)}, want: "0/3 Init:Signal:9 0"},
 		"init container ended badly": {init: []status{ended("i", "", 3, 0)}, want: "0/3 Init:ExitCode:3 0"},
+		"unknown init container":     {init: []status{running("x", true)}, want: "0/3 Init:0/2 0"},
 		"sidecar starts":             {init: []status{restarted(done, 5, time.Hour), restarted(unstarted, 1, 0)}, want: "0/3 Init:1/2 6 (60m ago)"},
 		"sidecar runs, not ready":    {init: []status{restarted(done, 5, time.Hour), running("s", false)}, main: []status{waiting("a", "ContainerCreating")}, want: "0/3 ContainerCreating 0"},
 		"sidecar ready":              {phase: "Running", init: []status{restarted(done, 5, time.Hour), restarted(running("s", true), 1, time.Minute)}, main: []status{running("a", true), running("b", false)}, want: "2/3 Running 1 (60s ago)"},

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/registry"
@@ -142,7 +143,10 @@ func TestEvictionRefused(t *testing.T) {
 	for i := range 2001 {
 		full[fmt.Sprint("pod-", i)] = metav1.Time{}
 	}
-	failed := []metav1.Condition{{Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.SyncFailedReason, Message: "no scale", LastTransitionTime: metav1.Unix(1, 0)}}
+	told := func(reason, message string) []metav1.Condition {
+		return []metav1.Condition{{Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.Unix(1, 0)}}
+	}
+	failed := told(policyv1.SyncFailedReason, "no scale")
 	for _, c := range []struct {
 		name    string
 		status  policyv1.PodDisruptionBudgetStatus
@@ -155,6 +159,10 @@ func TestEvictionRefused(t *testing.T) {
 			"Cannot evict pod as it would violate the pod's disruption budget.", "The disruption budget pdb needs 2 healthy pods and has 1 currently", 0},
 		{"failed sync", policyv1.PodDisruptionBudgetStatus{Conditions: failed}, registry.ErrTooManyRequests,
 			"Cannot evict pod as it would violate the pod's disruption budget.", "The disruption budget pdb does not allow evicting pods currently because it failed sync: no scale", 0},
+		{"told another reason", policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 3, DesiredHealthy: 2, Conditions: told("Other", "wait")}, registry.ErrTooManyRequests,
+			"Cannot evict pod as it would violate the pod's disruption budget.", "The disruption budget pdb does not allow evicting pods currently (Other): wait", 0},
+		{"told nothing", policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 3, DesiredHealthy: 2, Conditions: told("Other", "")}, registry.ErrTooManyRequests,
+			"Cannot evict pod as it would violate the pod's disruption budget.", "The disruption budget pdb does not allow evicting pods currently", 0},
 		{"exhausted for another reason", policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 3, DesiredHealthy: 2}, registry.ErrTooManyRequests,
 			"Cannot evict pod as it would violate the pod's disruption budget.", "The disruption budget pdb does not allow evicting pods currently", 0},
 		{"too many", policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 5, DisruptedPods: full}, registry.ErrForbidden,
@@ -319,4 +327,24 @@ func TestEvictionAgainstOtherWrites(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// unlistable is an Access that lists nothing.
+type unlistable struct{ registry.Access }
+
+func (unlistable) List(context.Context, schema.GroupResource, string) ([]registry.Object, error) {
+	return nil, errBroken
+}
+
+// TestEvictionWithoutList: a pod stays if it is not known which budgets protect it.
+func TestEvictionWithoutList(t *testing.T) {
+	r := running(t)
+	p := podIn(t, r, corev1.PodRunning, true)
+	evict := registrytest.Find(t, core.Kinds(core.Options{}), "pods").Sub.Actions["eviction"].Run
+	if _, err := evict(t.Context(), unlistable{r.Access()}, podKey("web"), evictionOf("web"), false); !errors.Is(err, errBroken) {
+		t.Errorf("got %v", err)
+	}
+	if p, _ = stored(t, r, p); p.DeletionTimestamp != nil {
+		t.Error("the pod was deleted")
+	}
 }

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,7 @@ func annotate(key, value string) func(*corev1.Node) {
 func TestNode(t *testing.T) {
 	k := registrytest.Find(t, core.Kinds(core.Options{}), "nodes")
 	type change = registrytest.Change[*corev1.Node]
+	long := strings.Repeat("A", 254)
 	const taints = "scheduler.alpha.kubernetes.io/taints"
 	const avoid = "scheduler.alpha.kubernetes.io/preferAvoidPods"
 	changes := []change{
@@ -53,6 +55,8 @@ func TestNode(t *testing.T) {
 			`metadata.annotations.scheduler.alpha.kubernetes.io/taints[0].effect: Unsupported value: "x": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`}},
 		{Name: "annotated nonsense", To: annotate(taints, `{}`), Refused: []string{
 			`metadata.annotations: Invalid value: "scheduler.alpha.kubernetes.io/taints": json: cannot unmarshal object into Go value of type []core.Taint`}},
+		{Name: "avoids nonsense", To: annotate(avoid, `[]`), Refused: []string{
+			`metadata.annotations.AvoidPods: Invalid value: "scheduler.alpha.kubernetes.io/preferAvoidPods": json: cannot unmarshal array into Go value of type v1.AvoidPods`}},
 		{Name: "avoids whom", To: annotate(avoid, `{"preferAvoidPods":[{"podSignature":{}}]}`), Refused: []string{
 			`metadata.annotations.scheduler.alpha.kubernetes.io/preferAvoidPods[0].PodSignature: Required value`}},
 		{Name: "avoids no controller", To: annotate(avoid, `{"preferAvoidPods":[{"podSignature":{"podController":{"kind":"X"}}}]}`), Refused: []string{
@@ -73,6 +77,9 @@ func TestNode(t *testing.T) {
 			`spec.podCIDRs: Invalid value: ["10.0.0.0/24","10.0.1.0/24"]: may specify no more than one CIDR for each IP family`}},
 		{Name: "no network", To: func(n *corev1.Node) { n.Spec.PodCIDR = "10.0.0.1" }, Refused: []string{
 			`spec.podCIDRs[0]: Invalid value: "10.0.0.1": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)`}},
+		{Name: "the longest feature", To: func(n *corev1.Node) { n.Status.DeclaredFeatures = []string{long[:253]} }},
+		{Name: "a longer feature", To: func(n *corev1.Node) { n.Status.DeclaredFeatures = []string{long} }, Refused: []string{
+			`status.declaredFeatures[0]: Invalid value: "` + long + `": invalid feature name "` + long + `": must be no more than 253 characters`}},
 		{Name: "features", To: func(n *corev1.Node) { n.Status.DeclaredFeatures = []string{"B", "A", "A", "c"} }, Refused: []string{
 			`status.declaredFeatures[1]: Invalid value: "A": list must be sorted alphabetically`,
 			`status.declaredFeatures[2]: Duplicate value: "A"`,
@@ -96,6 +103,32 @@ func TestNode(t *testing.T) {
 			`status.addresses[1]: Duplicate value: {"Type":"InternalIP","Address":"1.2.3.4"}`}},
 		{Name: "negative", To: func(n *corev1.Node) { n.Status.Allocatable["cpu"] = resource.MustParse("-1") }, Refused: []string{
 			`status.allocatable.cpu: Invalid value: "-1": must be greater than or equal to 0`}},
+	})
+}
+
+// TestNodePreemption: the feature is off; what is stored of it can only be removed.
+func TestNodePreemption(t *testing.T) {
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "nodes")
+	by := func(owners ...string) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Spec.PodPreemptionPolicy = &corev1.NodePodPreemptionPolicy{DisableResizePreemption: owners}
+		}
+	}
+	n := node()
+	by("a")(n)
+	registrytest.Prepare(k, n)
+	if n.Spec.PodPreemptionPolicy != nil {
+		t.Error("a new node has a policy")
+	}
+	by("a")(n)
+	if registrytest.Replace(k, "", n, node()); n.Spec.PodPreemptionPolicy != nil {
+		t.Error("a policy was added")
+	}
+	by("a")(n)
+	registrytest.Update(t, k, "", n, []registrytest.Change[*corev1.Node]{
+		{Name: "the same", To: by("a")},
+		{Name: "none", To: func(n *corev1.Node) { n.Spec.PodPreemptionPolicy = nil }},
+		{Name: "another", To: by("b"), Refused: []string{`spec.podPreemptionPolicy: Forbidden`}},
 	})
 }
 

@@ -136,6 +136,10 @@ func TestPodCreate(t *testing.T) {
 			t.Errorf("field %s is %q", field, fields.Get(field))
 		}
 	}
+	p.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}}
+	if got := resourceOf(t, r, p).Fields(p).Get("status.podIP"); got != "10.0.0.1" {
+		t.Errorf("field status.podIP is %q", got)
+	}
 	if len(fields) != 8 {
 		t.Errorf("fields %v", fields)
 	}

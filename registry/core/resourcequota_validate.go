@@ -106,7 +106,7 @@ func scopeFits(scope corev1.ResourceQuotaScope, name corev1.ResourceName) bool {
 	case corev1.ResourceQuotaScopeVolumeAttributesClass:
 		return name == corev1.ResourcePersistentVolumeClaims || name == corev1.ResourceRequestsStorage
 	}
-	return true
+	return true // unknown scopes are refused anyway
 }
 
 // unfitResources counts a quota's resources that do not fit a scope, once per scope.
@@ -122,7 +122,7 @@ func unfitResourcesOf(spec *corev1.ResourceQuotaSpec) unfitResources {
 // validate validates one scope; value is the value in the error if it does not fit.
 func (m unfitResources) validate(scope corev1.ResourceQuotaScope, path *field.Path, value any) field.ErrorList {
 	n, ok := m.known[scope]
-	if !ok && quotaScopeKnown(scope) { // other scopes fit every resource
+	if !ok {
 		for name := range m.hard {
 			if quotaResource(name) && !scopeFits(scope, name) {
 				n++

@@ -405,3 +405,57 @@ func TestServiceAddressesRepeat(t *testing.T) {
 		t.Errorf("one run took %v, another %v", runs[0], runs[1])
 	}
 }
+
+// TestServicesExhaustPorts: what is said when no port is left.
+func TestServicesExhaustPorts(t *testing.T) {
+	s := serveRange(t, memory.New(memory.Options{}), allocation.PortRange{First: 30000, Size: 2}, v4)
+	if _, err := s.create(withType("health", corev1.ServiceTypeLoadBalancer, local), false); !strings.HasPrefix(fields(err), "failed to allocate a HealthCheck NodePort 0: ") {
+		t.Error(fields(err))
+	}
+	if _, err := s.create(withType("all", corev1.ServiceTypeNodePort), false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.create(withType("more", corev1.ServiceTypeNodePort), false); !strings.HasPrefix(fields(err), "failed to allocate a nodePort: ") {
+		t.Error(fields(err))
+	}
+	s.consistent()
+}
+
+// TestServiceFewerFamilies: the families that the cluster does not have go with the endpoints that are managed by hand.
+func TestServiceFewerFamilies(t *testing.T) {
+	const prefer, require = corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack
+	selecting := func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"a": "b"} }
+	byHand := func(svc *corev1.Service) { svc.Spec.Selector = nil }
+	for name, tt := range map[string]struct {
+		networks         []string
+		before, selector func(*corev1.Service)
+		policy           corev1.IPFamilyPolicy
+		family           corev1.IPFamily
+		goes             bool
+	}{
+		"the cluster's remains": {[]string{v4}, byHand, selecting, prefer, "IPv4", true},
+		"the other one remains": {[]string{v4}, byHand, selecting, prefer, "IPv6", false},
+		"still by hand":         {[]string{v4}, byHand, byHand, prefer, "IPv4", false},
+		"the cluster has both":  {[]string{v4, v6}, byHand, selecting, prefer, "IPv4", false},
+		"never by hand":         {[]string{v4, v6}, selecting, selecting, prefer, "IPv4", false},
+		"requires both":         {[]string{v4}, byHand, selecting, require, "IPv4", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, memory.New(memory.Options{}), tt.networks...)
+			if _, err := s.create(withType("a", corev1.ServiceTypeClusterIP, clusterIPs("None"), tt.before, families(prefer)), false); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.update("a", func(svc *corev1.Service) {
+				tt.selector(svc)
+				families(tt.policy, tt.family)(svc)
+			}, false)
+			want := "<nil>"
+			if !tt.goes {
+				want = fmt.Sprintf("spec.ipFamilyPolicy: Invalid value: %q: must be 'SingleStack' to release the secondary IP family", tt.policy)
+			}
+			if fields(err) != want {
+				t.Errorf("%s, want %s", fields(err), want)
+			}
+		})
+	}
+}

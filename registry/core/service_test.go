@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/registry/core"
 	"github.com/keelson-dev/keelson/registry/registrytest"
@@ -32,12 +33,13 @@ func balanced() *corev1.Service {
 }
 
 const (
-	badIP    = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-	badCIDR  = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-	onlyLB   = "Forbidden: may only be used when `type` is 'LoadBalancer'"
-	fixed    = "may not change once set"
-	notDual  = "this cluster is not configured for dual-stack services"
-	badLabel = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+	badIP        = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+	badCIDR      = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+	onlyLB       = "Forbidden: may only be used when `type` is 'LoadBalancer'"
+	fixed        = "may not change once set"
+	notDual      = "this cluster is not configured for dual-stack services"
+	badSubdomain = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+	badLabel     = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 
 func TestServicePorts(t *testing.T) {
@@ -268,4 +270,68 @@ func TestServiceStatus(t *testing.T) {
 		{Name: "not balanced", To: ingress(corev1.LoadBalancerIngress{IP: "1.2.3.4"}), Refused: []string{
 			"status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"}},
 	})
+}
+
+// TestServiceUnprepared: what the defaults fill in is required.
+func TestServiceUnprepared(t *testing.T) {
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "services")
+	svc := balanced()
+	var got []string
+	for _, err := range k.Rules.Validate(svc) {
+		if err.Type == field.ErrorTypeRequired {
+			got = append(got, err.Error())
+		}
+	}
+	want := []string{"spec.clusterIPs: Required value", "spec.ports[0].protocol: Required value", "spec.sessionAffinity: Required value", "allocateLoadBalancerNodePorts: Required value", "spec.internalTrafficPolicy: Required value"}
+	if slices.Sort(want); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	old := svc.DeepCopy()
+	registrytest.Prepare(k, old)
+	registrytest.Prepare(k, svc)
+	svc.Spec.ClusterIP, svc.Spec.ClusterIPs, svc.Spec.IPFamilies = "", nil, nil
+	got = nil
+	for _, err := range k.Rules.ValidateUpdate(svc, old) {
+		got = append(got, err.Error())
+	}
+	want = []string{"spec.clusterIPs[0]: Invalid value: null: primary clusterIP can not be unset", "spec.ipFamilies[0]: Invalid value: null: primary ipFamily can not be unset"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestServiceIngress: where a load balancer is. What it was before needs no better form.
+func TestServiceIngress(t *testing.T) {
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "services")
+	is := func(in ...corev1.LoadBalancerIngress) func(*corev1.Service) {
+		return func(svc *corev1.Service) { svc.Status.LoadBalancer.Ingress = in }
+	}
+	vip := new(corev1.LoadBalancerIPModeVIP)
+	stored := balanced()
+	registrytest.Prepare(k, stored)
+	is(corev1.LoadBalancerIngress{IP: "010.0.0.1", IPMode: vip}, corev1.LoadBalancerIngress{Hostname: "a.b"})(stored)
+	const at = "status.loadBalancer.ingress[0]."
+	registrytest.Update(t, k, "status", stored, []serviceChange{
+		{Name: "the same", To: is(corev1.LoadBalancerIngress{IP: "010.0.0.1", IPMode: vip})},
+		{Name: "a new odd one", To: is(corev1.LoadBalancerIngress{IP: "010.0.0.2", IPMode: vip}), Refused: []string{
+			at + `ip: Invalid value: "010.0.0.2": must not have leading 0s`}},
+		{Name: "bad host and mode", To: is(corev1.LoadBalancerIngress{Hostname: "A"}, corev1.LoadBalancerIngress{IP: "10.0.0.1", IPMode: new(corev1.LoadBalancerIPMode("x"))}), Refused: []string{
+			at + `hostname: Invalid value: "A": ` + badSubdomain,
+			`status.loadBalancer.ingress[1].ipMode: Unsupported value: "x": supported values: "Proxy", "VIP"`}},
+		{Name: "no name", To: is(corev1.LoadBalancerIngress{Hostname: "10.0.0.1"}), Refused: []string{
+			at + `hostname: Invalid value: "10.0.0.1": must be a DNS name, not an IP address`}},
+		{Name: "mode of nothing", To: is(corev1.LoadBalancerIngress{IPMode: vip, Hostname: "a"}), Refused: []string{
+			at + "ipMode: Forbidden: may not be specified when `ip` is not set"}},
+	})
+	bare := stored.DeepCopy()
+	is(corev1.LoadBalancerIngress{IP: "10.0.0.1"})(bare)
+	registrytest.Update(t, k, "status", bare, nil)
+	errs := k.Sub.Views["status"].ValidateUpdate(bare, stored)
+	if len(errs) != 1 || errs[0].Error() != at+"ipMode: Required value: must be specified when `ip` is set" {
+		t.Errorf("without a mode: %v", errs)
+	}
+	plain := service()
+	registrytest.Prepare(k, plain)
+	registrytest.Update(t, k, "status", plain, []serviceChange{{Name: "not balanced", To: is(corev1.LoadBalancerIngress{IP: "10.0.0.1", IPMode: vip}), Refused: []string{
+		"status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"}}})
 }

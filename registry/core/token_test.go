@@ -271,3 +271,14 @@ func TestNoTokensWithoutAnIssuer(t *testing.T) {
 		t.Errorf("actions %v", actions)
 	}
 }
+
+// TestTokenRequestWithoutTime: a request that lost its duration on its way, in admission, gets the default one.
+func TestTokenRequestWithoutTime(t *testing.T) {
+	w := newTokenWorld(t)
+	run := registrytest.Find(t, core.Kinds(core.Options{Tokens: w.tokens}), "serviceaccounts").Sub.Actions["token"].Run
+	at := registry.ObjectKey{Resource: corev1.Resource("serviceaccounts"), Namespace: "default", Name: "web"}
+	got, err := run(t.Context(), w.registry.Access(), at, &authenticationv1.TokenRequest{}, false)
+	if err != nil || *got.(*authenticationv1.TokenRequest).Spec.ExpirationSeconds != 3600 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -22,7 +22,7 @@ type Options struct {
 }
 
 const (
-	firstRetry, lastRetry = 200 * time.Millisecond, time.Hour
+	firstRetry = 200 * time.Millisecond
 	// Another server that writes other conditions is not fought: a schema gets at most this many updates in a minute,
 	// and waits for some time after that.
 	mostUpdates, truce = 6, 45 * time.Second
@@ -113,7 +113,7 @@ func (u *Upkeep) Run(ctx context.Context) error {
 			return nil
 		case err != nil:
 			u.log.Warn("cannot set the conditions of flow schemas, will retry", "error", err)
-			retry = min(max(2*retry, firstRetry), lastRetry)
+			retry = max(2*retry, firstRetry) // until the truce
 			again.Reset(retry)
 		default:
 			if retry = 0; wait > 0 {

@@ -28,7 +28,12 @@ type world struct {
 // begin runs a registry until the test ends; it is to be called in a bubble.
 func begin(t testing.TB) world {
 	t.Helper()
-	r, err := registry.New(memory.New(memory.Options{}), flowcontrol.Kinds(), registry.Options{})
+	return beginWith(t, flowcontrol.Kinds(), upkeep.Options{})
+}
+
+func beginWith(t testing.TB, kinds []registry.Kind, o upkeep.Options) world {
+	t.Helper()
+	r, err := registry.New(memory.New(memory.Options{}), kinds, registry.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +41,7 @@ func begin(t testing.TB) world {
 	if err := r.WaitSynced(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	u, err := upkeep.New(r, upkeep.Options{})
+	u, err := upkeep.New(r, o)
 	if err != nil {
 		t.Fatal(err)
 	}
