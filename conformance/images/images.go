@@ -8,6 +8,8 @@
 //	nautilus, kitten   agnhost as a web server with upstream's pages. Kitten names the base of upstream's image in
 //	               its os-release, which a test of image volumes checks.
 //	nonewprivs     upstream's program, setuid root
+//	sample-apiserver   upstream's program of v1.29.2, as in the original
+//	etcd           that of tools/etcd, of the same minor version as the original
 //	busybox        built as its authors release it: Debian's shell drops variables whose names are not identifiers,
 //	               and tests have such
 //	nginx          Debian's
@@ -46,7 +48,7 @@ func Build(ctx context.Context, kubernetes upstream.Kubernetes, dir string, prog
 	}
 	var paths []string
 	for _, archive := range []func(context.Context, string, io.Writer) (string, error){
-		ociimage.Pause, busybox, programs.agnhost, programs.noNewPrivs, nginx,
+		ociimage.Pause, busybox, programs.agnhost, programs.noNewPrivs, programs.sampleAPIServer, programs.etcd, nginx,
 	} {
 		path, err := archive(ctx, dir, progress)
 		if err != nil {
@@ -58,7 +60,7 @@ func Build(ctx context.Context, kubernetes upstream.Kubernetes, dir string, prog
 }
 
 // built are upstream's programs and sources.
-type built struct{ version, source, agnhostPath, noNewPrivsPath string }
+type built struct{ version, source, agnhostPath, noNewPrivsPath, sampleAPIServerPath, etcdPath string }
 
 func build(ctx context.Context, k upstream.Kubernetes) (b built, err error) {
 	b.version = k.Version
@@ -68,7 +70,13 @@ func build(ctx context.Context, k upstream.Kubernetes) (b built, err error) {
 	if b.agnhostPath, err = k.Build(ctx, upstream.Agnhost); err != nil {
 		return built{}, err
 	}
-	b.noNewPrivsPath, err = k.Build(ctx, upstream.NoNewPrivs)
+	if b.noNewPrivsPath, err = k.Build(ctx, upstream.NoNewPrivs); err != nil {
+		return built{}, err
+	}
+	if b.sampleAPIServerPath, err = k.Build(ctx, upstream.SampleAPIServer); err != nil {
+		return built{}, err
+	}
+	b.etcdPath, err = k.Build(ctx, upstream.StaticEtcd)
 	return b, err
 }
 
@@ -158,15 +166,44 @@ func packages() []string {
 }
 
 func (b built) noNewPrivs(ctx context.Context, dir string, progress io.Writer) (string, error) {
+	return b.single(ctx, dir, progress, "nonewprivs", ociimage.Image{
+		References: []string{registry + "nonewprivs:1.4"},
+		Config:     ociimage.Config{Env: env(), Cmd: []string{"nnp"}},
+		Extra: func(t *ociimage.Tree) error {
+			t.Copy("usr/local/bin/nnp", 0o755|fs.ModeSetuid|fs.ModeSetgid, b.noNewPrivsPath)
+			return nil
+		},
+	})
+}
+
+func (b built) sampleAPIServer(ctx context.Context, dir string, progress io.Writer) (string, error) {
+	return b.single(ctx, dir, progress, "sample-apiserver", ociimage.Image{
+		References: []string{registry + "sample-apiserver:1.29.2"},
+		Config:     ociimage.Config{Env: env(), Entrypoint: []string{"/sample-apiserver"}, WorkingDir: "/"},
+		Extra: func(t *ociimage.Tree) error {
+			t.Copy("sample-apiserver", 0o755, b.sampleAPIServerPath)
+			return nil
+		},
+	})
+}
+
+func (b built) etcd(ctx context.Context, dir string, progress io.Writer) (string, error) {
+	return b.single(ctx, dir, progress, "etcd", ociimage.Image{
+		References: []string{"registry.k8s.io/etcd:3.7.0-0"},
+		Config:     ociimage.Config{Env: env(), Cmd: []string{"etcd"}, WorkingDir: "/"},
+		Extra: func(t *ociimage.Tree) error {
+			t.Copy("usr/local/bin/etcd", 0o755, b.etcdPath)
+			return nil
+		},
+	})
+}
+
+// single makes the archive of an image with one program.
+func (b built) single(ctx context.Context, dir string, progress io.Writer, name string, image ociimage.Image) (string, error) {
 	return ociimage.Build(ctx, dir, ociimage.Recipe{
-		Name: "nonewprivs", Version: b.version + "-1",
-		Images: []ociimage.Image{{
-			References: []string{registry + "nonewprivs:1.4"},
-			Config:     ociimage.Config{Env: env(), Cmd: []string{"nnp"}},
-		}},
+		Name: name, Version: b.version + "-1", Images: []ociimage.Image{image},
 		Fill: func(_ context.Context, _ string, t *ociimage.Tree) error {
 			ociimage.Base(t, nil, nil)
-			t.Copy("usr/local/bin/nnp", 0o755|fs.ModeSetuid|fs.ModeSetgid, b.noNewPrivsPath)
 			return nil
 		},
 	}, progress)

@@ -25,7 +25,7 @@ func TestImages(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	b := built{version: "v1", source: t.TempDir(), agnhostPath: "/bin/true", noNewPrivsPath: "/bin/true"}
+	b := built{version: "v1", source: t.TempDir(), agnhostPath: "/bin/true", noNewPrivsPath: "/bin/true", sampleAPIServerPath: "/bin/true", etcdPath: "/bin/true"}
 	for _, name := range []string{"agnhost/porter/localhost.crt", "agnhost/porter/localhost.key", "nautilus/html/data.json", "kitten/html/data.json"} {
 		path := filepath.Join(b.source, "test", "images", name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(name), 0o600)); err != nil {
@@ -41,18 +41,29 @@ func TestImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sample, err := b.sampleAPIServer(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd, err := b.etcd(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	have := map[string]string{}
-	for _, path := range []string{agnhost, noNewPrivs} {
+	for _, path := range []string{agnhost, noNewPrivs, sample, etcd} {
 		digests, err := ociimage.Digests(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		maps.Copy(have, digests)
 	}
-	for _, name := range []string{"agnhost:2.66.1", "agnhost:2.55", "glibc-dns-testing:2.1.1", "kitten:1.8", "nautilus:1.8", "nonewprivs:1.4"} {
+	for _, name := range []string{"agnhost:2.66.1", "agnhost:2.55", "glibc-dns-testing:2.1.1", "kitten:1.8", "nautilus:1.8", "nonewprivs:1.4", "sample-apiserver:1.29.2"} {
 		if have[registry+name] == "" {
 			t.Errorf("no %s among %v", name, slices.Sorted(maps.Keys(have)))
 		}
+	}
+	if have["registry.k8s.io/etcd:3.7.0-0"] == "" {
+		t.Errorf("no etcd among %v", slices.Sorted(maps.Keys(have)))
 	}
 	if have[registry+"agnhost:2.66.1"] == have[registry+"agnhost:2.55"] {
 		t.Error("the two versions of agnhost have one digest")
@@ -60,6 +71,8 @@ func TestImages(t *testing.T) {
 	for archive, names := range map[string][]string{
 		agnhost:    {"agnhost", "agnhost-2", "localhost.crt", "usr/bin/curl", "usr/bin/nc", "usr/bin/dig", "usr/bin/sh", "uploads/"},
 		noNewPrivs: {"usr/local/bin/nnp"},
+		sample:     {"sample-apiserver"},
+		etcd:       {"usr/local/bin/etcd"},
 	} {
 		layer := largestLayer(t, archive)
 		for _, name := range names {

@@ -23,9 +23,12 @@ const (
 	Scheduler         = "kube-scheduler"
 	Suite             = "e2e.test"
 
-	// Programs in the suite's images, linked statically.
-	Agnhost    = "agnhost"
-	NoNewPrivs = "nonewprivs"
+	// Programs in the suite's images, linked statically. The sample API server is that of an older version, on purpose:
+	// conformance/sampleapiserver pins it.
+	Agnhost         = "agnhost"
+	NoNewPrivs      = "nonewprivs"
+	SampleAPIServer = "sample-apiserver"
+	StaticEtcd      = "etcd-static"
 )
 
 // ErrUnknown means that there is no such program.
@@ -80,6 +83,12 @@ func (k Kubernetes) Build(ctx context.Context, name string) (string, error) {
 		args = []string{"test", "-c", "-vet=off", "-o", k.Path(name), "-ldflags", k.flags(), "k8s.io/kubernetes/test/e2e"}
 	case Agnhost, NoNewPrivs:
 		args = []string{"build", "-o", k.Path(name), "-trimpath", "-ldflags", "-s -w", "k8s.io/kubernetes/test/images/" + name}
+		env = append(env, "CGO_ENABLED=0")
+	case SampleAPIServer:
+		args, dir = []string{"build", "-o", k.Path(name), "-trimpath", "-ldflags", "-s -w", "k8s.io/sample-apiserver"}, filepath.Join(k.root, "conformance", "sampleapiserver")
+		env = append(env, "CGO_ENABLED=0")
+	case StaticEtcd:
+		args, dir = []string{"build", "-o", k.Path(name), "-trimpath", "-ldflags", "-s -w", "."}, filepath.Join(k.root, "tools", "etcd")
 		env = append(env, "CGO_ENABLED=0")
 	default:
 		return "", fmt.Errorf("%w %q", ErrUnknown, name)
