@@ -13,7 +13,10 @@ type bounded struct {
 	limit   time.Duration
 }
 
-var _ Runtime = bounded{}
+var (
+	_ cri.RuntimeService = bounded{}
+	_ imageService       = bounded{}
+)
 
 func (b bounded) Version(ctx context.Context) (cri.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.limit)
@@ -107,12 +110,6 @@ func (b bounded) ExecSync(ctx context.Context, id string, command []string, time
 
 func (b bounded) PullImage(ctx context.Context, image cri.ImageSpec, auth *cri.Auth) (string, error) {
 	return b.runtime.PullImage(ctx, image, auth)
-}
-
-func (b bounded) RemoveImage(ctx context.Context, image cri.ImageSpec) error {
-	ctx, cancel := context.WithTimeout(ctx, b.limit)
-	defer cancel()
-	return b.runtime.RemoveImage(ctx, image)
 }
 
 func (b bounded) ImageStatus(ctx context.Context, image cri.ImageSpec) (cri.Image, error) {

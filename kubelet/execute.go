@@ -11,7 +11,6 @@ import (
 
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/kubelet/decision"
-	"github.com/keelson-dev/keelson/podspec/restart"
 )
 
 // execute carries out the decision about the pod. It reports whether it changed the runtime's state, so that there may
@@ -137,8 +136,7 @@ type launch struct {
 	attempt uint32 // the container's
 }
 
-// startAll starts the containers in order. An init container that cannot start blocks those after it; a sidecar does
-// not.
+// startAll starts the containers in order. One that cannot start does not block those after it.
 func (w *worker) startAll(ctx context.Context, l launch, list []decision.Start) (started, failed bool) {
 	for _, st := range list {
 		c := &decision.Containers(l.pod, st.Kind)[st.Index]
@@ -153,9 +151,6 @@ func (w *worker) startAll(ctx context.Context, l launch, list []decision.Start) 
 		}
 		failed = true
 		w.noteFailure(c, err)
-		if st.Kind == decision.Initial && !restart.Sidecar(c) {
-			break
-		}
 	}
 	return started, failed
 }

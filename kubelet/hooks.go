@@ -2,7 +2,6 @@ package kubelet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,7 +26,7 @@ func (w *worker) postStart(ctx context.Context, pod *corev1.Pod, c *corev1.Conta
 	w.containerEvent(subject{pod, c.Name, id}, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
 	kill := decision.Kill{ID: id, Name: c.Name, Message: "FailedPostStartHook", Grace: decision.Grace(pod)}
 	if kerr := w.killContainer(ctx, pod, kill); kerr != nil {
-		err = errors.Join(err, kerr)
+		w.log.Warn("killing a container whose hook failed", "uid", w.uid, "container", c.Name, "error", kerr)
 	}
 	return &failure{Waiting: because("PostStartHookError", err.Error())}
 }

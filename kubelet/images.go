@@ -38,6 +38,12 @@ type imageRuntime interface {
 	PullImage(ctx context.Context, image cri.ImageSpec, auth *cri.Auth) (string, error)
 }
 
+// imageService is the part of the image service that a kubelet uses.
+type imageService interface {
+	imageRuntime
+	ListImages(ctx context.Context) ([]cri.Image, error)
+}
+
 // puller pulls the images of one pod.
 type puller struct {
 	images      imageRuntime

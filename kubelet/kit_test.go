@@ -394,6 +394,17 @@ func (w *world) expectEventsAbout(text string, want ...string) {
 	w.expectEvents(want...)
 }
 
+// expectOneEventAbout is expectEventsAbout for one that may be repeated at once: whatever the runtime tells causes
+// another attempt.
+func (w *world) expectOneEventAbout(text, want string) {
+	w.t.Helper()
+	w.mu.Lock()
+	w.events = slices.DeleteFunc(w.events, func(line string) bool { return !strings.Contains(line, text) })
+	w.events = slices.Compact(w.events)
+	w.mu.Unlock()
+	w.expectEvents(want)
+}
+
 // containers returns the runtime's containers.
 func (n *node) containers() []cri.Container {
 	list, err := n.runtime.ListContainers(context.Background(), cri.Filter{})

@@ -90,7 +90,7 @@ type Kubelet struct {
 	sources Sources
 	client  Client
 	runtime cri.RuntimeService
-	images  cri.ImageService
+	images  imageService
 	optional
 	recorder
 	log     *slog.Logger

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -284,7 +285,7 @@ func (n *nodeReporter) tryReport(ctx context.Context, fresh bool) error {
 	if !statusChanged(&old.Status, &node.Status) && time.Since(n.reported) < n.k.options.Periods.StatusReport {
 		return nil
 	}
-	change, err := statusPatch(old.Status, node.Status)
+	change, err := statusPatch(&old.Status, &node.Status)
 	if err != nil {
 		return err
 	}
@@ -463,9 +464,9 @@ func (n *nodeReporter) tell(old, node *corev1.Node) {
 }
 
 func (n *nodeReporter) patch(ctx context.Context, subresource string, body map[string]any) (*corev1.Node, error) {
-	data, err := encode(body)
+	data, err := json.Marshal(body)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("encoding a patch: %w", err)
 	}
 	obj, err := n.k.client.Patch(ctx, n.target(subresource),
 		client.Patch{Type: types.StrategicMergePatchType, Data: data}, metav1.PatchOptions{})

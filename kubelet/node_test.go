@@ -245,8 +245,9 @@ func TestPodsThatTheNodeRefuses(t *testing.T) {
 		n.after(time.Second)
 		n.pods.Put(newPod("fourth"))
 		n.after(time.Second)
-		if status := n.pod("fourth").Status; status.Reason != "OutOfpods" {
-			t.Errorf("a pod too many is %s %s", status.Phase, status.Reason)
+		const full = "Pod was rejected: Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"
+		if status := n.pod("fourth").Status; status.Reason != "OutOfpods" || status.Message != full {
+			t.Errorf("a pod too many is %s %s: %s", status.Phase, status.Reason, status.Message)
 		}
 		// A pod that ends frees its resources.
 		n.remove("big", 1)

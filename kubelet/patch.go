@@ -1,19 +1,21 @@
 package kubelet
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // podPatch is the strategic merge patch that changes the pod's status to the given one, with the pod's UID as a
 // precondition. It is nil when there is nothing to change.
 func podPatch(pod *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
-	change, err := statusPatch(pod.Status, status)
+	change, err := statusPatch(&pod.Status, &status)
 	if err != nil || len(change) == 0 {
 		return nil, err
 	}
@@ -23,162 +25,96 @@ func podPatch(pod *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
 	})
 }
 
-// statusPatch compares two statuses field by field. Fields that are gone become null, maps are
+// statusPatch compares two statuses, given by pointers, field by field. Fields that are gone become null, maps are
 // merged, conditions are merged by type, and other lists are replaced as a whole.
 func statusPatch(from, to any) (map[string]any, error) {
-	old, err := fields(from)
-	if err != nil {
-		return nil, err
-	}
-	wanted, err := fields(to)
-	if err != nil {
-		return nil, err
+	old, errFrom := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
+	wanted, errTo := runtime.DefaultUnstructuredConverter.ToUnstructured(to)
+	if err := errors.Join(errFrom, errTo); err != nil {
+		return nil, fmt.Errorf("encoding a status: %w", err)
 	}
 	change := map[string]any{}
-	for name, raw := range wanted {
-		if bytes.Equal(raw, old[name]) {
+	for name, value := range wanted {
+		if reflect.DeepEqual(value, old[name]) {
 			continue
 		}
 		switch name {
 		case "conditions":
-			if err := conditionsPatch(change, old[name], raw); err != nil {
-				return nil, err
-			}
+			conditionsPatch(change, old[name], value)
 		case "podIPs", "hostIPs", "addresses":
 			// Lists that the strategy would merge by key.
-			var list []json.RawMessage
-			if err := json.Unmarshal(raw, &list); err != nil {
-				return nil, err
-			}
-			change[name] = append([]json.RawMessage{json.RawMessage(`{"$patch":"replace"}`)}, list...)
+			change[name] = append([]any{map[string]any{"$patch": "replace"}}, listOf(value)...)
 		default:
-			if change[name], err = mapPatch(old[name], raw); err != nil {
-				return nil, err
-			}
+			change[name] = mapPatch(old[name], value)
 		}
 	}
-	for name := range old {
-		if _, kept := wanted[name]; !kept {
-			change[name] = nil
-		}
-	}
+	removeMissing(change, old, wanted)
 	return change, nil
 }
 
-func fields(v any) (map[string]json.RawMessage, error) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a status: %w", err)
-	}
-	var out map[string]json.RawMessage
-	if err := json.Unmarshal(data, &out); err != nil {
-		return nil, fmt.Errorf("encoding a status: %w", err)
-	}
-	return out, nil
+func listOf(v any) []any {
+	list, _ := v.([]any)
+	return list
 }
 
 // mapPatch returns the changed keys of a map, and any other value whole.
-func mapPatch(old, wanted json.RawMessage) (any, error) {
-	var before, after map[string]json.RawMessage
-	if len(wanted) == 0 || wanted[0] != '{' || len(old) == 0 {
-		return wanted, nil
-	}
-	if json.Unmarshal(old, &before) != nil || json.Unmarshal(wanted, &after) != nil {
-		return wanted, nil //nolint:nilerr // not two maps: sent whole
+func mapPatch(old, wanted any) any {
+	before, existed := old.(map[string]any)
+	after, isMap := wanted.(map[string]any)
+	if !existed || !isMap {
+		return wanted
 	}
 	change := map[string]any{}
-	for _, key := range slices.Sorted(maps.Keys(after)) {
-		if bytes.Equal(before[key], after[key]) {
-			continue
+	for key, value := range after {
+		if !reflect.DeepEqual(before[key], value) {
+			change[key] = mapPatch(before[key], value)
 		}
-		inner, err := mapPatch(before[key], after[key])
-		if err != nil {
-			return nil, err
-		}
-		change[key] = inner
 	}
+	removeMissing(change, before, after)
+	return change
+}
+
+// removeMissing adds nulls for keys that are gone, so that the merge removes them.
+func removeMissing(change, before, after map[string]any) {
 	for key := range before {
 		if _, kept := after[key]; !kept {
 			change[key] = nil
 		}
 	}
-	return change, nil
 }
 
 // conditionsPatch adds the conditions that changed, and the order of all.
-func conditionsPatch(change map[string]any, old, wanted json.RawMessage) error {
-	before, _, err := byType(old)
-	if err != nil {
-		return err
-	}
-	after, order, err := byType(wanted)
-	if err != nil {
-		return err
-	}
+func conditionsPatch(change map[string]any, old, wanted any) {
+	before, _ := byType(old)
+	after, order := byType(wanted)
 	var list, keys []any
 	for _, t := range order {
-		keys = append(keys, map[string]string{"type": t})
-		if !bytes.Equal(before[t], after[t]) {
-			list = append(list, fill(before[t], after[t]))
+		keys = append(keys, map[string]any{"type": t})
+		if !reflect.DeepEqual(before[t], after[t]) {
+			whole := maps.Clone(after[t])
+			removeMissing(whole, before[t], after[t])
+			list = append(list, whole)
 		}
 	}
 	for _, t := range slices.Sorted(maps.Keys(before)) {
 		if _, kept := after[t]; !kept {
-			list = append(list, map[string]string{"$patch": "delete", "type": t})
+			list = append(list, map[string]any{"$patch": "delete", "type": t})
 		}
 	}
 	if len(list) > 0 { // an order alone is no change
 		change["$setElementOrder/conditions"] = keys
 		change["conditions"] = list
 	}
-	return nil
 }
 
-// fill adds nulls for keys that a condition no longer has, so that the merge removes them.
-func fill(before, after json.RawMessage) any {
-	var old, wanted map[string]json.RawMessage
-	if json.Unmarshal(after, &wanted) != nil {
-		return after
+// byType returns conditions by their types, and the order of these.
+func byType(conditions any) (all map[string]map[string]any, order []string) {
+	all = map[string]map[string]any{}
+	for _, item := range listOf(conditions) {
+		c, _ := item.(map[string]any)
+		t, _ := c["type"].(string)
+		all[t] = c
+		order = append(order, t)
 	}
-	_ = json.Unmarshal(before, &old) // without an old condition there is nothing to remove
-	out := map[string]any{}
-	for key, value := range wanted {
-		out[key] = value
-	}
-	for key := range old {
-		if _, kept := wanted[key]; !kept {
-			out[key] = nil
-		}
-	}
-	return out
-}
-
-func byType(raw json.RawMessage) (map[string]json.RawMessage, []string, error) {
-	var list []json.RawMessage
-	if len(raw) > 0 {
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return nil, nil, err
-		}
-	}
-	out := map[string]json.RawMessage{}
-	var order []string
-	for _, item := range list {
-		var key struct {
-			Type string `json:"type"`
-		}
-		if err := json.Unmarshal(item, &key); err != nil {
-			return nil, nil, err
-		}
-		out[key.Type] = item
-		order = append(order, key.Type)
-	}
-	return out, order, nil
-}
-
-func encode(v any) ([]byte, error) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a patch: %w", err)
-	}
-	return data, nil
+	return all, order
 }

@@ -42,7 +42,6 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod) bool {
 		if errors.As(err, &sooner) {
 			w.mountWait = min(w.mountWait, sooner.RetryAfter())
 		}
-		w.retry = true
 		w.lookAgain(time.Now().Add(w.mountWait))
 	}
 	return false
@@ -77,7 +76,6 @@ func (w *worker) sandboxConfig(ctx context.Context, pod *corev1.Pod, attempt uin
 	failed := func(reason, format string, err error) (cri.SandboxConfig, error) {
 		if ctx.Err() == nil {
 			w.podEvent(pod, corev1.EventTypeWarning, reason, format, err)
-			w.retry = true
 			w.lookAgain(time.Now().Add(retryPeriod))
 		}
 		return config, err

@@ -285,3 +285,31 @@ func TestNetworkProbes(t *testing.T) {
 		)
 	})
 }
+
+// TestWhatHasEndedIsNotProbed: a container that has ended is not probed any more.
+func TestWhatHasEndedIsNotProbed(t *testing.T) {
+	var asked atomic.Int32
+	rt := simulated.Options{
+		Behave: func(op simulated.Operation) simulated.Outcome {
+			if op.Verb == simulated.Exec {
+				asked.Add(1)
+			}
+			return simulated.Outcome{}
+		},
+		Program: func(p simulated.Process) simulated.Program {
+			return simulated.Program{Exits: p.Container.Name == "main", After: 12 * time.Second}
+		},
+	}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Spec.RestartPolicy = corev1.RestartPolicyNever
+			p.Spec.Containers[0].LivenessProbe = execProbe(5, 0)
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "other", Image: "nginx"})
+		}))
+		n.after(time.Minute)
+		if got := asked.Load(); got != 3 {
+			t.Errorf("it was probed %d times in 12 s", got)
+		}
+		n.expectEventsAbout("Unhealthy")
+	})
+}

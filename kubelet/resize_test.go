@@ -158,6 +158,10 @@ func TestResizeWaits(t *testing.T) {
 		}, "given cpu:2, has cpu:2"},
 		"the other shrinks": {func(n *node) { n.resize("other", cpuOf("0")) }, "given cpu:2, has cpu:2"},
 		"it is withdrawn":   {func(n *node) { n.resize("web", cpuOf("1")) }, "given cpu:1, has cpu:1"},
+		"it is withdrawn, and the other shrinks": {func(n *node) {
+			n.resize("web", cpuOf("1"))
+			n.resize("other", cpuOf("0"))
+		}, "given cpu:1, has cpu:1"},
 		"it asks for less":  {func(n *node) { n.resize("web", cpuOf("500m")) }, "given cpu:500m, has cpu:500m"},
 		"it asks for other": {func(n *node) { n.resize("web", cpuOf("3")) }, "PodResizePending=Deferred@3 since 1s given cpu:1, has cpu:1"},
 		"something else": {func(n *node) {
@@ -286,7 +290,9 @@ func TestResizeFails(t *testing.T) {
 		n.after(time.Second)
 		n.resize("web", cpuOf("2"))
 		n.expectResized("web", "PodResizeInProgress=Error@2 since 1s given cpu:2, has cpu:1")
+		n.resize("web", func(s *corev1.PodSpec) { s.ActiveDeadlineSeconds = ptr.To[int64](1000) }) // no other resources
 		n.after(30 * time.Second)
+		n.expectResized("web", "PodResizeInProgress=Error@2 since 1s given cpu:2, has cpu:1")
 		n.expectEventsAbout("ResizeError", "1s web Warning ResizeError: Pod resize error: "+cpu2+`,"error":"no such thing"}`)
 		broken.Store("yes", false)
 		n.after(10 * time.Second)

@@ -94,10 +94,9 @@ func (w *worker) resizePod(ctx context.Context, pod *corev1.Pod, r decision.Resi
 		generation = old.ObservedGeneration
 	}
 	w.resize.Progress = decision.ResizeCondition(corev1.PodResizeInProgress, old, decision.Waiting{Reason: corev1.PodReasonError, Message: err.Error()}, generation, time.Now())
-	if old == nil || old.Reason != corev1.PodReasonError || old.Message != err.Error() {
+	if old == nil || old.Message != err.Error() {
 		w.resizeEvent(pod, corev1.EventTypeWarning, "ResizeError", resizeSaid{"Pod resize error", generation, err.Error()})
 	}
-	w.retry = true
 	w.lookAgain(time.Now().Add(retryPeriod))
 	return false
 }

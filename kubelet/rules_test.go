@@ -2,18 +2,22 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/kubelet/decision"
 )
 
@@ -209,4 +213,38 @@ func TestNews(t *testing.T) {
 	if !n.receive(pod("3", nil), true) || n.receive(pod("3", nil), false) || !n.isGone() {
 		t.Error("a pod that is gone is back")
 	}
+}
+
+// eager is a Client of which the first patch fails, and another status comes during the second.
+type eager struct {
+	Client
+	patches int
+	during  func()
+}
+
+func (e *eager) Patch(context.Context, client.Target, client.Patch, metav1.PatchOptions) (apiruntime.Object, error) {
+	switch e.patches++; e.patches {
+	case 1:
+		return nil, errors.New("no answer")
+	case 2:
+		e.during()
+	}
+	return &corev1.Pod{}, nil
+}
+
+// TestStatusDuringARetry: a status that comes while an earlier one is sent again is sent after it.
+func TestStatusDuringARetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "ns", UID: "u"}}
+		e := &eager{}
+		s := newSender(e, slog.New(slog.DiscardHandler))
+		e.during = func() { s.set(pod, corev1.PodStatus{Phase: corev1.PodRunning, Message: "news"}, settled) }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s.set(pod, corev1.PodStatus{Phase: corev1.PodRunning}, settled)
+		s.run(ctx)
+		if e.patches != 3 {
+			t.Errorf("%d patches were sent", e.patches)
+		}
+	})
 }

@@ -28,12 +28,16 @@ type staticNode struct {
 
 // runStatic starts a kubelet that also has static pods.
 func (w *world) runStatic(rt *simulated.Runtime) *staticNode {
+	return w.runStaticOn(rt, kubelet.Host{})
+}
+
+func (w *world) runStaticOn(rt *simulated.Runtime, host kubelet.Host) *staticNode {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	detect := informer.Options{DetectMutations: func(err error) { w.t.Error(err) }}
 	manifests := memory.New[*corev1.Pod]()
 	in := kubelet.Sources{Pods: informer.New(w.pods, detect), Nodes: informer.New(w.nodes, detect), Static: informer.New(manifests, detect)}
-	k, err := kubelet.New(in, w, rt, w, kubelet.Options{NodeName: "n1"})
+	k, err := kubelet.New(in, w, rt, w, kubelet.Options{NodeName: "n1", Host: host})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -139,6 +143,40 @@ func TestStaticPod(t *testing.T) {
 		n.pods.Delete("default", "web-n1")
 		n.after(time.Minute)
 		n.leftNothing()
+	})
+}
+
+// TestStaticPodsOfOtherNames: a static pod waits for no other, and for no pod of its name in the API.
+func TestStaticPodsOfOtherNames(t *testing.T) {
+	withStatic(t, slow(), func(n *staticNode) {
+		n.pods.Put(newPod("db-n1"))
+		n.manifests.Put(manifest("a"))
+		n.after(time.Second)
+		second := manifest("b")
+		second.Name = "db-n1"
+		n.manifests.Put(second)
+		n.after(time.Second)
+		if got := n.running(); len(got) != 3 {
+			t.Errorf("containers of %v run", got)
+		}
+	})
+}
+
+// TestMirrorChangedByOthers: what others write to a mirror is put right with the next status.
+func TestMirrorChangedByOthers(t *testing.T) {
+	withStatic(t, simulated.Options{}, func(n *staticNode) {
+		n.manifests.Put(manifest("a"))
+		n.pods.Put(mirror("a", "m"))
+		n.after(time.Second)
+		pod := n.pod("web-n1").DeepCopy()
+		condition(pod, corev1.PodReady).Status = corev1.ConditionFalse
+		n.pods.Put(pod)
+		n.after(time.Second)
+		if err := n.runtime.Exit(n.containers()[0].ID, 1); err != nil {
+			t.Fatal(err)
+		}
+		n.after(time.Second)
+		n.expectStatuses("0s web-n1 Running Ready main=running", "2s web-n1 Running Ready main=running#1")
 	})
 }
 

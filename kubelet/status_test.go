@@ -38,6 +38,12 @@ func goldenStatuses(t *testing.T) map[string]corev1.PodStatus {
 // TestPatchesArriveAtTheStatus: applying the patch from any status to any other, like an API server, gives the other.
 func TestPatchesArriveAtTheStatus(t *testing.T) {
 	all := goldenStatuses(t)
+	of := func(list corev1.ResourceList) corev1.PodStatus {
+		return corev1.PodStatus{AllocatedResources: list, Resources: &corev1.ResourceRequirements{Requests: list}}
+	}
+	all["two resources"] = of(amounts("cpu", "1", "memory", "1Gi"))
+	all["one resource"] = of(amounts("cpu", "2"))
+	all["none"] = corev1.PodStatus{}
 	for from, old := range all {
 		for to, wanted := range all {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "uid"}, Status: *old.DeepCopy()}

@@ -72,7 +72,6 @@ type worker struct {
 	status        corev1.PodStatus // the last one generated
 	seen          decision.Observation
 	due           time.Time // when to sync without being woken; zero means never
-	retry         bool      // the last sync failed
 	rejected      bool      // by admission; the status says why
 	began         time.Time // when the kubelet first saw the pod, if it had not started then
 	startReported bool      // the observer was notified of the start
@@ -166,8 +165,7 @@ func (w *worker) turn(parent context.Context) (cleaned bool) {
 	news := w.inbox.take()
 	pod, gone := news.pod, news.gone
 	w.takeGrant(pod, news.before)
-	forced := news.changed || w.probes.changed() || w.retry
-	w.retry = false
+	forced := news.changed || w.probes.changed()
 	if !w.due.IsZero() && !time.Now().Before(w.due) {
 		forced, w.due = true, time.Time{}
 	}
@@ -266,7 +264,6 @@ func (w *worker) failed(ctx context.Context, pod *corev1.Pod, format string, err
 	if ctx.Err() != nil {
 		return
 	}
-	w.retry = true
 	w.lookAgain(time.Now().Add(retryPeriod))
 	if errors.Is(err, cri.ErrUnavailable) {
 		return // the node's status reports it; the pod is not affected

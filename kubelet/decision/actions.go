@@ -28,8 +28,8 @@ type Actions struct {
 	Attempt       uint32
 	// Resize changes the resources of what runs, once the sandbox exists.
 	Resize ResizeActions
-	// Start starts containers, in this order. An init container that cannot be started blocks those after it, unless it
-	// is a sidecar.
+	// Start starts containers, in this order. One that cannot be started does not block those after it: an init container
+	// that others wait for is the last one.
 	Start []Start
 }
 
