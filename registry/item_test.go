@@ -48,4 +48,23 @@ func TestEncodingBudget(t *testing.T) {
 	if builds["c4"] != 1 || builds["c0"] != 2 {
 		t.Errorf("three of five fit: the newest was encoded %d times, the oldest %d", builds["c4"], builds["c0"])
 	}
+	// Thousands of encodings later the bound still holds.
+	item, err := res.Get(t.Context(), "a", "c1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3000 {
+		if _, err := item.Encoded(registry.Form{Media: fmt.Sprint(i)}, func(registry.Object) ([]byte, error) { return make([]byte, 900), nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clear(builds)
+	for i := range 5 {
+		read(fmt.Sprintf("c%d", i))
+	}
+	read("c4")
+	read("c0")
+	if builds["c4"] != 1 || builds["c0"] != 2 {
+		t.Errorf("later: the newest was encoded %d times, the oldest %d", builds["c4"], builds["c0"])
+	}
 }

@@ -31,9 +31,6 @@ func (r *Resource) unreadableError(key, name string, u unreadable) *Error {
 
 // markUnreadable marks the record at key as unreadable. The caller holds the lock, if there are readers yet.
 func (t *table) markUnreadable(key string, u unreadable) {
-	if t.unreadable == nil {
-		t.unreadable = map[string]unreadable{}
-	}
 	t.unreadable[key] = u
 	if prev, ok := t.tree.Get(key); ok {
 		t.drop(prev)

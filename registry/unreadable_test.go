@@ -68,18 +68,18 @@ func (s blindStream) Next(ctx context.Context) ([]storage.Event, error) {
 
 // TestUnreadable: unreadable records, found at the start or later, are errors of their own.
 func TestUnreadable(t *testing.T) {
-	for _, found := range []string{"at start", "later"} {
-		t.Run(found, func(t *testing.T) { testUnreadable(t, found == "later") })
+	for _, found := range []string{"at start", "at start, without a history", "later"} {
+		t.Run(found, func(t *testing.T) { testUnreadable(t, found) })
 	}
 }
 
-func testUnreadable(t *testing.T, later bool) {
+func testUnreadable(t *testing.T, found string) {
 	ctx := t.Context()
 	inner := memory.New(memory.Options{})
 	seeing := open(t, inner, registry.Options{})
 	store := &blind{Store: inner}
 	var res *registry.Resource
-	if later {
+	if found == "later" {
 		res = open(t, store, registry.Options{})
 	}
 	for _, name := range []string{"a", "blind"} {
@@ -91,8 +91,16 @@ func testUnreadable(t *testing.T, later bool) {
 	if _, err := inner.Create(ctx, garbage, []byte("k8s\x00garbage")); err != nil {
 		t.Fatal(err)
 	}
-	if !later {
+	switch found {
+	case "at start":
 		res = open(t, store, registry.Options{})
+	case "at start, without a history":
+		for _, key := range []string{"/elsewhere/a", "/elsewhere/b"} {
+			if _, err := inner.Create(ctx, key, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		res = open(t, store, registry.Options{History: 1})
 	}
 	var warnings []string
 	listing := registry.WithWarnings(ctx, func(text string) { warnings = append(warnings, text) })

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -110,11 +111,17 @@ func TestPortsTry(t *testing.T) {
 		"[30001 30002]":                      wishes(30001, 0),
 		"[80]":                               wishes(80), // as upstream
 		"provided port is already allocated": wishes(30007),
+		"[30008 30009]":                      wishes(30008, 30009),
+		"[]":                                 nil,
 	} {
 		got, err := p.Try(t.Context(), wishes)
 		if text := fmt.Sprint(got); text != want && fmt.Sprint(err) != want {
 			t.Errorf("%v: %v, %v, want %s", wishes, got, err, want)
 		}
+	}
+	var failed *allocation.PortError
+	if _, err := p.Try(t.Context(), wishes(30008, 30009, 30009)); !errors.As(err, &failed) || failed.Index != 2 || !errors.Is(err, allocation.ErrPortTaken) {
+		t.Errorf("the same twice: %v", err)
 	}
 	if after, err := store.Revision(t.Context()); after != before {
 		t.Errorf("trying wrote something: %d, %d, %v", before, after, err)
@@ -445,6 +452,35 @@ func TestPortsBrokenStore(t *testing.T) {
 	store.times = 3
 	if _, err := p.Take(t.Context(), wishes(0)); err != nil {
 		t.Error(err)
+	}
+}
+
+// unreadable is a store whose record of ports can be neither read nor created.
+type unreadable struct{ storage.Store }
+
+func (unreadable) Get(context.Context, string) (storage.Record, error) {
+	return storage.Record{}, errBroken
+}
+
+func (unreadable) Create(context.Context, string, []byte) (int64, error) { return 0, errBroken }
+
+// TestPortsUnreadable: a record that cannot be read is a failure of each call, and is not made anew.
+func TestPortsUnreadable(t *testing.T) {
+	p, err := allocation.NewPorts(unreadable{memory.New(memory.Options{})}, allocation.NodePorts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, take := p.Take(t.Context(), wishes(0))
+	_, try := p.Try(t.Context(), wishes(0))
+	_, all := p.Taken(t.Context())
+	for what, err := range map[string]error{"take": take, "try": try, "taken": all, "init": p.Init(t.Context(), nil)} {
+		if !errors.Is(err, errBroken) || errors.Is(err, allocation.ErrNotReady) || what != "init" && !strings.HasPrefix(err.Error(), "read node ports: ") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/24", "30000-30099")
+	if err := allocation.NewRepair(w, p, allocation.RepairOptions{}).Once(t.Context()); !errors.Is(err, errBroken) {
+		t.Errorf("repair: %v", err)
 	}
 }
 

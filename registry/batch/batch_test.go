@@ -128,6 +128,40 @@ func TestPhase(t *testing.T) {
 	}
 }
 
+// TestCells: what tables show of the progress of a job, and of a cron job.
+func TestCells(t *testing.T) {
+	now := time.Unix(100_000, 0)
+	for name, tt := range map[string]struct {
+		completions, parallelism *int32
+		start, end               *metav1.Time
+		want                     string
+	}{
+		"nothing":              {nil, nil, nil, nil, "3/1 "},
+		"completions":          {new(int32(5)), new(int32(2)), new(metav1.NewTime(now.Add(-time.Hour))), nil, "3/5 60m"},
+		"one at a time":        {nil, new(int32(1)), new(metav1.NewTime(now.Add(-time.Hour))), new(metav1.NewTime(now.Add(-time.Minute))), "3/1 59m"},
+		"two at a time":        {nil, new(int32(2)), nil, nil, "3/1 of 2 "},
+		"complete, not begun?": {nil, nil, nil, new(metav1.NewTime(now)), "3/1 "},
+	} {
+		j := newJob()
+		j.Spec.Completions, j.Spec.Parallelism = tt.completions, tt.parallelism
+		j.Status = batchv1.JobStatus{Succeeded: 3, StartTime: tt.start, CompletionTime: tt.end}
+		cells := jobs(t).Columns.Cells(j, now)
+		if got := fmt.Sprint(cells[2], " ", cells[3]); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+	c := newCronJob()
+	c.Spec.TimeZone, c.Spec.Suspend, c.Status = nil, nil, batchv1.CronJobStatus{}
+	if got := fmt.Sprint(cronJobs(t).Columns.Cells(c, now)[2:6]); got != "[<none> <unset> 0 <none>]" {
+		t.Error(got)
+	}
+	c.Spec.TimeZone, c.Spec.Suspend = new("Etc/UTC"), new(true)
+	c.Status = batchv1.CronJobStatus{Active: make([]corev1.ObjectReference, 2), LastScheduleTime: new(metav1.NewTime(now.Add(-time.Hour)))}
+	if got := fmt.Sprint(cronJobs(t).Columns.Cells(c, now)[2:6]); got != "[Etc/UTC True 2 60m]" {
+		t.Error(got)
+	}
+}
+
 func patterns(status corev1.ConditionStatus) *batchv1.PodFailurePolicy {
 	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 		Action:          batchv1.PodFailurePolicyActionIgnore,

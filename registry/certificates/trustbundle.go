@@ -114,8 +114,6 @@ func anchor(block *pem.Block) string {
 		return "does not parse as X.509"
 	case !cert.IsCA:
 		return "does not have the CA bit set"
-	case !cert.BasicConstraintsValid:
-		return "has invalid basic constraints"
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package request_test
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -110,6 +111,23 @@ func TestScale(t *testing.T) {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}
+}
+
+// TestReadScale: an object without a scale to read is an error of the server.
+func TestReadScale(t *testing.T) {
+	of := registry.Scale[registry.Object]{
+		Spec:   func(registry.Object) int32 { return 3 },
+		Status: func(registry.Object) (int32, string) { return 2, "a=b" },
+	}
+	for _, readable := range []func(registry.Object) error{nil, func(registry.Object) error { return nil }} {
+		of.Readable = readable
+		if s, err := request.ReadScale(of, configMap()); err != nil || s.Spec.Replicas != 3 || s.Status.Replicas != 2 || s.Status.Selector != "a=b" {
+			t.Errorf("%+v, %v", s, err)
+		}
+	}
+	of.Readable = func(registry.Object) error { return errors.New("no number") }
+	_, err := request.ReadScale(of, configMap())
+	refused(t, "no number", err, 500, "Internal error occurred: no number")
 }
 
 func TestTypeOf(t *testing.T) {

@@ -46,6 +46,7 @@ func TestOf(t *testing.T) {
 		"not found":            {registry.Errorf(registry.ErrNotFound, key, ""), failure(404, "NotFound", `deployments.apps "web" not found`, named())},
 		"not found, otherwise": {registry.Errorf(registry.ErrNotFound, key, "no %s", "such"), failure(404, "NotFound", "no such", named())},
 		"exists":               {registry.Errorf(registry.ErrExists, key, ""), failure(409, "AlreadyExists", `deployments.apps "web" already exists`, named())},
+		"exists, otherwise":    {registry.Errorf(registry.ErrExists, key, "no room"), failure(409, "AlreadyExists", `no room: deployments.apps "web" already exists`, named())},
 		"conflict": {
 			with(registry.Errorf(registry.ErrConflict, key, "it changed"), caused),
 			failure(409, "Conflict", `Operation cannot be fulfilled on deployments.apps "web": it changed`, because),

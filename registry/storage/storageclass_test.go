@@ -137,6 +137,15 @@ func TestStorageClassDefaults(t *testing.T) {
 	}
 }
 
+func TestStorageClassWithoutMode(t *testing.T) {
+	c := class()
+	c.ReclaimPolicy = new(corev1.PersistentVolumeReclaimDelete)
+	errs := registrytest.Find(t, storage.Kinds(), "storageclasses").Rules.Validate(c)
+	if len(errs) != 1 || errs[0].Error() != "volumeBindingMode: Required value" {
+		t.Errorf("what the defaults fill in is not required: %v", errs)
+	}
+}
+
 func TestStorageClassWarnings(t *testing.T) {
 	k := registrytest.Find(t, storage.Kinds(), "storageclasses")
 	c := class()
