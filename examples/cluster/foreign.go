@@ -13,8 +13,9 @@ import (
 	"github.com/keelson-dev/keelson/pki"
 )
 
-// foreign holds certificates and names issued elsewhere that this cluster uses.
+// foreign holds certificates and names issued elsewhere that this cluster uses, and pages that may use it.
 type foreign struct {
+	origins          origins
 	issuer           string // the issuer in tokens of service accounts
 	clientCA         string // the authority of users' certificates
 	certificate, key string // the server's certificate
@@ -25,13 +26,14 @@ func (f *foreign) define(set *flag.FlagSet) {
 	set.StringVar(&f.clientCA, "client-ca-file", "", "")
 	set.StringVar(&f.certificate, "tls-cert-file", "", "")
 	set.StringVar(&f.key, "tls-private-key-file", "", "")
+	f.origins.define(set)
 }
 
 func (f *foreign) check() error {
 	if (f.certificate == "") != (f.key == "") {
 		return errors.New("--tls-cert-file and --tls-private-key-file go together: a certificate and its key")
 	}
-	return nil
+	return f.origins.check()
 }
 
 // serving returns the server's certificate, and the certificates by which clients verify it.

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,7 +48,7 @@ func TestForeign(t *testing.T) {
 	}
 	shown, jane := issue(pki.Subject{Name: "api.example.com", Hosts: []string{"127.0.0.1"}}), issue(pki.Subject{Name: "jane"})
 	data := filepath.Join(dir, "data")
-	process := started(t, program(t), data, "--storage", "memory", "--service-account-issuer", issuer,
+	process := started(t, program(t), data, "--storage", "memory", "--service-account-issuer", issuer, "--cors-allowed-origins", "^https://a$,^https://b$",
 		"--client-ca-file", write("company.crt", company.PEM()),
 		"--tls-cert-file", write("shown.crt", append(shown.Certificate, company.PEM()...)), "--tls-private-key-file", write("shown.key", shown.Key))
 	config, api := clients(t, process)
@@ -56,6 +59,14 @@ func TestForeign(t *testing.T) {
 	connection, err := tls.Dial("tcp", strings.TrimPrefix(config.Host, "https://"), &tls.Config{RootCAs: company.Pool(), MinVersion: tls.VersionTLS12})
 	if err != nil {
 		t.Fatal(err)
+	}
+	question := "OPTIONS /api HTTP/1.1\r\nHost: api\r\nOrigin: https://b\r\n\r\n"
+	if _, err := io.WriteString(connection, question); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	if err != nil || answer.StatusCode != http.StatusNoContent || answer.Header.Get("Access-Control-Allow-Origin") != "https://b" {
+		t.Errorf("a browser's question: %+v, %v", answer, err)
 	}
 	if name := connection.ConnectionState().PeerCertificates[0].Subject.CommonName; name != "api.example.com" {
 		t.Errorf("the server is %s", name)

@@ -28,7 +28,11 @@ func (m *machines) inside(address net.Addr) netip.AddrPort {
 // with the node.
 func (s *settings) servers(ctx context.Context, c *cluster.Cluster, shown tls.Certificate, listener net.Listener, inside netip.AddrPort) ([]lifecycle.Runnable, error) {
 	o := serving.Options{Drain: c.Drain, Logger: s.logger()}
-	all := []lifecycle.Runnable{serving.New(listener, shown, c.Handler(), o)}
+	handler, err := s.foreign.origins.allow(c.Handler())
+	if err != nil {
+		return nil, err
+	}
+	all := []lifecycle.Runnable{serving.New(listener, shown, handler, o)}
 	if !inside.IsValid() {
 		return all, nil
 	}
@@ -36,5 +40,5 @@ func (s *settings) servers(ctx context.Context, c *cluster.Cluster, shown tls.Ce
 	if err != nil {
 		return nil, err
 	}
-	return append(all, serving.New(l, shown, c.Handler(), o)), nil
+	return append(all, serving.New(l, shown, handler, o)), nil
 }

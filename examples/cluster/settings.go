@@ -159,6 +159,9 @@ Flags:
   --tls-cert-file FILE, --tls-private-key-file FILE
                         the server's certificate, with those that signed it behind it, and its key (default one that is
                         made in DIR/pki); its names are up to you
+  --cors-allowed-origins LIST
+                        expressions for origins whose pages may use the API from a browser, as kube-apiserver's flag:
+                        '^https://dashboard\.example\.com(:|$)' (default none)
   --service-account-issuer URL
                         the name in tokens of service accounts, whose public key is DIR/pki/sa.pub
                         (default https://kubernetes.default.svc.cluster.local)

@@ -72,6 +72,7 @@ func TestBadFlags(t *testing.T) {
 		"--nodes -1":                          {"--nodes -1", "from 0 to 5000"},
 		"--anonymous-auth=perhaps":            {"-anonymous-auth", "perhaps"},
 		"--oidc-required-claim x":             {"-oidc-required-claim", "malformed pair"},
+		"--cors-allowed-origins example.com":  {"--cors-allowed-origins", "parts of other hosts"},
 		"--tls-cert-file a":                   {"--tls-cert-file and --tls-private-key-file"},
 		"--storage paper":                     {`--storage "paper"`, "memory or embedded or etcd"},
 		"--storage etcd":                      {"--etcd-endpoints", "http://127.0.0.1:2379"},

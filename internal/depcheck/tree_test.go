@@ -312,6 +312,7 @@ func limits() map[string]int {
 		"apiserver/aggregator":                172,
 		"apiserver/audit":                     90,
 		"apiserver/connect":                   180, // WebSocket and SPDY
+		"apiserver/cors":                      0,
 		"apiserver/health":                    0,
 		"apiserver/managedfields":             80,
 		"apiserver/metrics":                   200, // Prometheus' client
