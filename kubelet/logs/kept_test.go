@@ -112,3 +112,14 @@ func TestCopyFollows(t *testing.T) {
 		t.Errorf("without time: %v", err)
 	}
 }
+
+// TestCopyFails: an output that fails ends the copy.
+func TestCopyFails(t *testing.T) {
+	line := []cri.LogLine{{At: time.Unix(0, 0), Text: "1"}}
+	for name, o := range map[string]logs.Options{"everything": {}, "the last lines": {Tail: number(1)}, "what comes": {Follow: true, Tail: number(0)}} {
+		o.Stdout = &limited{}
+		if err := logs.Copy(t.Context(), &kept{now: line, later: line}, o); !errors.Is(err, errFull) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -52,10 +52,10 @@ func TestTailAcrossParts(t *testing.T) {
 	if err := os.WriteFile(log+".20260102-000000.gz", []byte("no gzip"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	store(t, log+".20260103-000000", day+"02Z stdout F "+long, day+"02Z stdout F 4")
+	store(t, log+".20260103-000000", day+"02Z stdout F "+long, day+"02Z stdout F 4", day+"02Z stdout F "+long)
 	store(t, log+".20260104-000000", day+"03Z stdout F 5", day+"03Z stdout F 6")
 	store(t, log, day+"04Z stdout F 7")
-	lines := []string{"1\n", "2\n", "3\n", long + "\n", "4\n", "5\n", "6\n", "7\n"}
+	lines := []string{"1\n", "2\n", "3\n", long + "\n", "4\n", long + "\n", "5\n", "6\n", "7\n"}
 	for n := range len(lines) + 2 {
 		if got, want := read(t, log, logs.Options{Tail: number(int64(n))}), strings.Join(lines[max(len(lines)-n, 0):], ""); got != want {
 			t.Errorf("the last %d lines are %d bytes, not %d", n, len(got), len(want))
@@ -184,5 +184,34 @@ func TestNoRoomForNames(t *testing.T) {
 	}
 	if got := names(t, dir); len(got) != 1 {
 		t.Errorf("files %v", got)
+	}
+}
+
+// TestTailOfAnUnfinishedPart: a line that was never finished, however long, does not count.
+func TestTailOfAnUnfinishedPart(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "0.log")
+	long := strings.Repeat("x", 70<<10)
+	appendTo(t, log+".20260101-000000", day+"01Z stdout F 1\n"+day+"01Z stdout F "+long)
+	store(t, log, day+"04Z stdout F 2")
+	if got := read(t, log, logs.Options{Tail: number(2)}); got != "1\n2\n" {
+		t.Errorf("the last 2 lines are %.10q, of %d bytes", got, len(got))
+	}
+}
+
+// TestFollowToDamage: a follower fails if it cannot read what comes next.
+func TestFollowToDamage(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "0.log")
+	store(t, log, day+"01Z stdout F 1")
+	asked := 0
+	err := logs.Read(t.Context(), log, logs.Options{Stdout: writing(func(string) error { return nil }), Follow: true, Running: func(context.Context) (bool, error) {
+		if asked++; asked > 1 {
+			return asked < 5, nil
+		}
+		rename(t, log, log+".20260102-000000")
+		appendTo(t, log, day+"03Z stdout F 3\n")
+		return true, os.WriteFile(log+".20260103-000000.gz", []byte("no gzip"), 0o600)
+	}})
+	if err == nil || asked != 1 {
+		t.Errorf("%v after %d looks", err, asked)
 	}
 }

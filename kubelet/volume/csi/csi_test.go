@@ -216,7 +216,7 @@ func TestAttached(t *testing.T) {
 	name := attachdetach.VolumeName(driverName, "h")
 	err := b.setUp(mountOf("p"))
 	var later interface{ RetryAfter() time.Duration }
-	if err == nil || !strings.HasPrefix(err.Error(), "Volume not attached according to node status") || !errors.As(err, &later) {
+	if err == nil || !strings.HasPrefix(err.Error(), "Volume not attached according to node status") || !errors.As(err, &later) || later.RetryAfter() != 2*time.Second {
 		t.Fatalf("%v", err)
 	}
 	if got := get[*corev1.Node](b, "nodes", "", "node").Status.VolumesInUse; !slices.Equal(got, []corev1.UniqueVolumeName{name}) {
@@ -257,6 +257,25 @@ func TestAttached(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
+	at.Subresource = ""
+	held := va.DeepCopy()
+	held.Finalizers = []string{"example.com/held"}
+	va, err = client.As[*storagev1.VolumeAttachment](b.api.Others.Update(b.Context(), at, held, metav1.UpdateOptions{}))
+	b.must(err)
+	b.must(b.api.Others.Delete(b.Context(), at, metav1.DeleteOptions{}))
+	if err := b.setUp(mountOf("p")); err == nil || err.Error() != `MountVolume.WaitForAttach failed for volume "" : volume attachment is being deleted` {
+		t.Errorf("%v", err)
+	}
+	if va, err = client.As[*storagev1.VolumeAttachment](b.api.Others.Get(b.Context(), at)); err == nil {
+		free := va.DeepCopy()
+		free.Finalizers = nil
+		_, err = b.api.Others.Update(b.Context(), at, free, metav1.UpdateOptions{})
+	}
+	b.must(err)
+	fresh := va.DeepCopy()
+	fresh.ObjectMeta = metav1.ObjectMeta{Name: at.Name}
+	va, err = client.As[*storagev1.VolumeAttachment](b.api.Others.Create(b.Context(), at, fresh, metav1.CreateOptions{}))
+	b.must(err)
 	change(storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"device": "/dev/x"}})
 	b.must(b.setUp(mountOf("p")))
 	if !maps.Equal(b.script.stage.GetPublishContext(), map[string]string{"device": "/dev/x"}) || !maps.Equal(b.script.publish.GetPublishContext(), b.script.stage.GetPublishContext()) {
@@ -368,6 +387,8 @@ func TestRepublish(t *testing.T) {
 	}}, object(func(s *storagev1.CSIDriverSpec) { s.RequiresRepublish = new(true) }))
 	b.must(b.setUp(mountOf("p")))
 	b.took("stage h, publish h")
+	b.must(b.setUp(mountOf("p"))) // too soon for that
+	b.took("")
 	if uid := <-synced; uid != "uid-p" {
 		t.Errorf("%s is synced", uid)
 	}

@@ -103,11 +103,8 @@ func (d *Drivers) withdrawDriver(ctx context.Context, name string) error {
 		return err
 	}
 	delete(ids, name)
-	change, err := metadataPatch(nil, ids)
-	if err != nil {
-		return err
-	}
-	_, err = d.in.Client.Patch(ctx, d.nodeTarget(""), client.Patch{Type: types.StrategicMergePatchType, Data: change}, metav1.PatchOptions{})
+	patch := client.Patch{Type: types.StrategicMergePatchType, Data: metadataPatch(nil, ids)}
+	_, err = d.in.Client.Patch(ctx, d.nodeTarget(""), patch, metav1.PatchOptions{})
 	return err
 }
 
@@ -188,25 +185,19 @@ func nodeChange(node *corev1.Node, name string, info *csispec.NodeGetInfoRespons
 		return nil, nil
 	}
 	ids[name] = info.GetNodeId()
-	return metadataPatch(segments, ids)
+	return metadataPatch(segments, ids), nil
 }
 
-func metadataPatch(labels, ids map[string]string) ([]byte, error) {
+func metadataPatch(labels, ids map[string]string) []byte {
 	type metadata struct {
 		Labels      map[string]string  `json:"labels,omitempty"`
 		Annotations map[string]*string `json:"annotations"`
 	}
 	annotations := map[string]*string{nodeIDs: nil}
 	if len(ids) > 0 {
-		encoded, err := json.Marshal(ids)
-		if err != nil {
-			return nil, fmt.Errorf("encoding the names of the node: %w", err)
-		}
+		encoded, _ := json.Marshal(ids) //nolint:errchkjson // strings marshal
 		annotations[nodeIDs] = new(strings.TrimSpace(string(encoded)))
 	}
-	patch, err := json.Marshal(map[string]metadata{"metadata": {labels, annotations}})
-	if err != nil {
-		return nil, fmt.Errorf("encoding the patch of the node: %w", err)
-	}
-	return patch, nil
+	patch, _ := json.Marshal(map[string]metadata{"metadata": {labels, annotations}}) //nolint:errchkjson // strings marshal
+	return patch
 }

@@ -111,6 +111,9 @@ func (s *script) NodeGetInfo(ctx context.Context, _ *csispec.NodeGetInfoRequest)
 func (s *script) NodeGetCapabilities(context.Context, *csispec.NodeGetCapabilitiesRequest) (*csispec.NodeGetCapabilitiesResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.fail["can"]; err != nil {
+		return nil, err
+	}
 	out := &csispec.NodeGetCapabilitiesResponse{}
 	for _, c := range s.can {
 		out.Capabilities = append(out.Capabilities, &csispec.NodeServiceCapability{

@@ -67,13 +67,12 @@ func (d *Drivers) tend(ctx context.Context) {
 	if d.options.Sync == nil {
 		return
 	}
-	seen := map[types.UID]bool{}
+	pods := map[types.UID]bool{}
 	for dir := range all {
-		uid := types.UID(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(dir)))))
-		if !seen[uid] {
-			seen[uid] = true
-			d.options.Sync(uid)
-		}
+		pods[types.UID(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(dir)))))] = true
+	}
+	for uid := range pods {
+		d.options.Sync(uid)
 	}
 }
 

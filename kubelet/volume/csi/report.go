@@ -66,10 +66,7 @@ func (d *Drivers) report(ctx context.Context) (*corev1.Node, error) {
 	type status struct {
 		VolumesInUse []corev1.UniqueVolumeName `json:"volumesInUse"`
 	}
-	encoded, err := json.Marshal(map[string]status{"status": {want}})
-	if err != nil {
-		return nil, fmt.Errorf("encoding the volumes in use: %w", err)
-	}
+	encoded, _ := json.Marshal(map[string]status{"status": {want}}) //nolint:errchkjson // strings marshal
 	patch := client.Patch{Type: types.StrategicMergePatchType, Data: encoded}
 	node, err = client.As[*corev1.Node](d.in.Client.Patch(ctx, d.nodeTarget("status"), patch, metav1.PatchOptions{}))
 	if err != nil {
