@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +108,11 @@ func TestEvictWhom(t *testing.T) {
 			t.Error(err)
 		}
 		t.Logf("a pod that was leaving took %v", time.Since(began))
+		n.mu.Lock()
+		if told := strings.Join(n.changes, ", "); strings.Contains(told, "Evicted") {
+			t.Errorf("it is told to be evicted: %s", told)
+		}
+		n.mu.Unlock()
 		n.after(time.Minute)
 		if _, there := n.pods.Get("default", "leaving"); there {
 			t.Error("a pod that was to be deleted is there after its eviction")

@@ -29,13 +29,13 @@ func (w *worker) execute(ctx context.Context, pod *corev1.Pod, o decision.Observ
 		return killed || len(a.StopSandboxes) > 0
 	}
 	if !w.prepare(ctx, pod) {
-		return killed && !a.KillPod
+		return false
 	}
 	l := launch{pod: pod, before: o, sandbox: a.SandboxID, ips: o.IPs()}
 	var err error
 	l.config, err = w.sandboxConfig(ctx, pod, a.Attempt)
 	if err != nil {
-		return killed && !a.KillPod
+		return false
 	}
 	resized := !a.Resize.None() && w.resizePod(ctx, pod, a.Resize)
 	if a.CreateSandbox && !w.createSandbox(ctx, &l) {

@@ -282,3 +282,36 @@ func TestDevicesThatFail(t *testing.T) {
 		n.leftNothing()
 	})
 }
+
+// TestResizeIsRecordedStepByStep: if only one of two resources could be set, the next kubelet knows which.
+func TestResizeIsRecordedStepByStep(t *testing.T) {
+	var mu sync.Mutex
+	calls := 0
+	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
+		if op.Verb != simulated.UpdateResources {
+			return simulated.Outcome{}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if calls++; calls > 1 {
+			return simulated.Outcome{Err: errOnFire}
+		}
+		return simulated.Outcome{}
+	}}
+	memory := &records{given: map[types.UID]decision.Allocation{}, inForce: map[types.UID]*decision.Allocation{}}
+	simulate(t, rt, kubelet.Options{Host: kubelet.Host{Memory: memory}}, func(n *node) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests = quantities("cpu", "1", "memory", "1Gi")
+			p.Spec.Containers[0].Resources.Limits = quantities("memory", "1Gi")
+		}))
+		n.after(time.Second)
+		n.resize("web", func(s *corev1.PodSpec) {
+			s.Containers[0].Resources.Requests = quantities("cpu", "2", "memory", "2Gi")
+			s.Containers[0].Resources.Limits = quantities("memory", "2Gi")
+		})
+		got := memory.inForce["uid-of-web"].Containers["main"].Requests
+		if got.Cpu().String() != "1" || got.Memory().String() != "2Gi" {
+			t.Errorf("recorded are %v", got)
+		}
+	})
+}

@@ -166,6 +166,14 @@ func TestFurnished(t *testing.T) {
 			p.Annotations = map[string]string{"a": "b"}
 		}))
 		n.after(time.Second)
+		n.pods.Put(newPod("other", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Name, p.Spec.Containers[0].TerminationMessagePath = "second", "/tmp/last"
+		}))
+		n.after(time.Second)
+		const message = "io.kubernetes.container.terminationMessagePath"
+		if a, b := r.containers["main"].Annotations[message], r.containers["second"].Annotations[message]; a != "/dev/termination-log" || b != "/tmp/last" {
+			t.Errorf("termination messages are at %q and %q", a, b)
+		}
 		s, c := r.sandboxes["web"], r.containers["main"]
 		dir := filepath.Join(logs, "default_web_uid-of-web")
 		if s.CgroupParent != "/kubepods/x" || !reflect.DeepEqual(s.DNS, dns) || s.Hostname != "kernel" || !reflect.DeepEqual(s.Namespaces, shown) ||
@@ -183,21 +191,21 @@ func TestFurnished(t *testing.T) {
 			t.Errorf("the mounts are %+v", c.Mounts)
 		}
 		ips := n.podIPs("web")
-		if m := f.mounts; len(m) != 1 || m[0].Pod.Name != "web" || m[0].Container.Name != "main" || m[0].Hostname != "host" || m[0].Domain != "domain" ||
+		if m := f.mounts; len(m) != 2 || m[0].Pod.Name != "web" || m[0].Container.Name != "main" || m[0].Hostname != "host" || m[0].Domain != "domain" ||
 			!slices.Equal(m[0].IPs, ips) || len(ips) != 1 || !slices.Equal(m[0].Env, c.Env) {
 			t.Errorf("mounts are requested with %+v, the pod has %v", f.mounts, ips)
 		}
-		if v := f.variables; len(v) != 1 || v[0].Pod.Name != "web" || v[0].Container.Name != "main" || !slices.Equal(v[0].IPs, ips) ||
+		if v := f.variables; len(v) != 2 || v[0].Pod.Name != "web" || v[0].Container.Name != "main" || !slices.Equal(v[0].IPs, ips) ||
 			!slices.Equal(v[0].HostIPs, []string{"10.9.9.9"}) || v[0].Allocatable.Cpu().String() != "3" {
 			t.Errorf("variables are requested with %+v", f.variables)
 		}
-		if want := []string{"main docker.io/library/nginx:latest"}; !slices.Equal(f.secured, want) {
+		if want := []string{"main docker.io/library/nginx:latest"}; !slices.Equal(f.secured[:1], want) {
 			t.Errorf("secured are %q", f.secured)
 		}
 		if info, err := os.Stat(filepath.Join(dir, "main")); err != nil || !info.IsDir() {
 			t.Errorf("there is no directory for the container's logs: %v", err)
 		}
-		n.expectEventsAbout("web Warning", "1s web Warning CheckLimits: too many: names", "1s web Warning InvalidEnvironmentVariableNames: 2bad is no name")
+		n.expectEventsAbout(" web Warning", "1s web Warning CheckLimits: too many: names", "1s web Warning InvalidEnvironmentVariableNames: 2bad is no name")
 	})
 }
 

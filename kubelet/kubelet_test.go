@@ -161,6 +161,25 @@ func TestImageThatCannotBePulled(t *testing.T) {
 	})
 }
 
+// TestPullsAtLeastEveryFiveMinutes: the longest pause between attempts to pull an image is five minutes.
+func TestPullsAtLeastEveryFiveMinutes(t *testing.T) {
+	var tries []time.Time
+	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
+		if op.Verb != simulated.PullImage {
+			return simulated.Outcome{}
+		}
+		tries = append(tries, time.Now())
+		return simulated.Outcome{Err: errors.New("manifest unknown")}
+	}}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web"))
+		n.after(time.Hour)
+		if last := tries[len(tries)-1].Sub(tries[len(tries)-2]); last < 300*time.Second || last > 310*time.Second {
+			t.Errorf("the last pause was %s", last)
+		}
+	})
+}
+
 func TestPullPolicies(t *testing.T) {
 	for policy, want := range map[corev1.PullPolicy]string{
 		corev1.PullNever:  `spec.containers{main} Warning ErrImageNeverPull: Container image "other" is not present with pull policy of Never`,

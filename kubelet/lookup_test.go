@@ -279,7 +279,14 @@ func TestImageWithoutDigest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		rt := simulated.New(simulated.Options{Images: []string{"nginx"}})
-		n := w.runOn(&local{Runtime: rt}, rt, kubelet.Options{})
+		n := w.run(rt, kubelet.Options{})
+		n.pods.Put(newPod("other"))
+		n.after(time.Second)
+		if got := n.containers()[0].Image.Image; !strings.HasPrefix(got, "docker.io/library/nginx@sha256:") {
+			t.Errorf("the image is %s", got)
+		}
+		n.stop()
+		n = w.runOn(&local{Runtime: rt}, rt, kubelet.Options{})
 		n.pods.Put(newPod("web"))
 		n.after(time.Second)
 		if got := n.containers()[0].Image.Image; !strings.HasPrefix(got, "sha256:") {

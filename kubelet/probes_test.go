@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -148,5 +149,85 @@ func TestHooks(t *testing.T) {
 			"11s bad spec.containers{main} Warning FailedPostStartHook: PostStartHook failed",
 			"11s bad spec.containers{main} Normal Killing: FailedPostStartHook",
 		)
+	})
+}
+
+// TestHookThatTakesLong: a hook takes as long as it takes.
+func TestHookThatTakesLong(t *testing.T) {
+	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
+		if op.Verb == simulated.Exec {
+			return simulated.Outcome{Delay: 10 * time.Minute}
+		}
+		return simulated.Outcome{}
+	}}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"wait"}}}}
+		}))
+		n.after(11 * time.Minute)
+		n.expectEventsAbout("Hook")
+	})
+}
+
+// watcher observes a kubelet.
+type watcher struct {
+	mu       sync.Mutex
+	started  []string
+	synced   int
+	rejected []string
+}
+
+func (w *watcher) PodStarted(created, seen, running time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.started = append(w.started, seen.Sub(created).String()+" "+running.Sub(seen).String())
+}
+
+func (w *watcher) PodSynced(time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.synced++
+}
+
+func (w *watcher) Rejected(reason string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rejected = append(w.rejected, reason)
+}
+
+// TestObserver: an observer is told once of each pod that all of it runs, of each sync, and of those that are rejected.
+func TestObserver(t *testing.T) {
+	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
+		if op.Verb == simulated.PullImage && op.Image == "slow:latest" {
+			return simulated.Outcome{Delay: 7 * time.Second}
+		}
+		return simulated.Outcome{}
+	}}
+	watcher := &watcher{}
+	o := kubelet.Options{Observer: watcher}
+	simulate(t, rt, o, func(n *node) {
+		n.after(time.Second)
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.CreationTimestamp.Time = p.CreationTimestamp.Add(-3 * time.Second)
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "second", Image: "slow"})
+		}))
+		n.pods.Put(newPod("strange", func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: "plan9"} }))
+		n.after(20 * time.Second)
+		if err := n.runtime.Exit(n.container("main").ID, 1); err != nil {
+			t.Fatal(err)
+		}
+		n.after(20 * time.Second)
+		expect := func() {
+			t.Helper()
+			if started := strings.Join(watcher.started, ", "); started != "3s 7s" || strings.Join(watcher.rejected, " ") != "PodOSNotSupported" || watcher.synced == 0 {
+				t.Errorf("started are %s, rejected %v, %d syncs", started, watcher.rejected, watcher.synced)
+			}
+		}
+		expect()
+		n.stop()
+		next := n.run(n.runtime, o) // what ran before it does not start with it
+		next.after(20 * time.Second)
+		expect()
+		next.stop()
 	})
 }

@@ -220,16 +220,18 @@ type eager struct {
 	Client
 	patches int
 	during  func()
+	last    string // patch
 }
 
-func (e *eager) Patch(context.Context, client.Target, client.Patch, metav1.PatchOptions) (apiruntime.Object, error) {
+func (e *eager) Patch(_ context.Context, _ client.Target, p client.Patch, _ metav1.PatchOptions) (apiruntime.Object, error) {
+	e.last = string(p.Data)
 	switch e.patches++; e.patches {
 	case 1:
 		return nil, errors.New("no answer")
 	case 2:
 		e.during()
 	}
-	return &corev1.Pod{}, nil
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "7"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}, nil
 }
 
 // TestStatusDuringARetry: a status that comes while an earlier one is sent again is sent after it.
@@ -243,8 +245,18 @@ func TestStatusDuringARetry(t *testing.T) {
 		defer cancel()
 		s.set(pod, corev1.PodStatus{Phase: corev1.PodRunning}, settled)
 		s.run(ctx)
-		if e.patches != 3 {
-			t.Errorf("%d patches were sent", e.patches)
+		if want := `{"metadata":{"uid":"u"},"status":{"message":"news"}}`; e.patches != 3 || e.last != want {
+			t.Errorf("%d patches were sent, the last one is %s", e.patches, e.last)
+		}
+		// What is dropped meanwhile is forgotten.
+		e.patches = 0
+		e.during = func() { s.drop("u") }
+		s.set(pod, corev1.PodStatus{Phase: corev1.PodPending}, settled)
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s.run(ctx)
+		if _, known := s.status("u"); known || e.patches != 2 {
+			t.Errorf("it is known: %t, after %d patches", known, e.patches)
 		}
 	})
 }

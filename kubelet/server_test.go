@@ -82,6 +82,51 @@ func TestRegistrationIsTriedAgain(t *testing.T) {
 			t.Errorf("said to be registered: %q", registered)
 		}
 		n.stop()
+		w = newWorld(t)
+		w.breaks("create nodes", away)
+		n = w.run(rt, kubelet.Options{OnRegistered: func(*corev1.Node) { t.Error("it is registered") }})
+		n.after(time.Minute)
+		n.stop()
+		rt.Close()
+	})
+}
+
+// TestNodeThatIsKnown: a kubelet whose node is known runs its pods before it has reached the server.
+func TestNodeThatIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		old := &corev1.Node{}
+		old.Name = "n1"
+		w.nodes.Put(old)
+		w.breaks("create nodes", away)
+		rt := simulated.New(simulated.Options{})
+		n := w.run(rt, kubelet.Options{})
+		w.pods.Put(newPod("web"))
+		n.after(time.Second)
+		n.expectStatuses("0s web Running Ready main=running")
+		n.stop()
+		rt.Close()
+	})
+}
+
+// TestPodsThatCannotBeRead: a kubelet ends with an error if its pods will never be known.
+func TestPodsThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rt := simulated.New(simulated.Options{})
+		pods := informer.New(w.pods, informer.Options{})
+		k, err := kubelet.New(kubelet.Sources{Pods: pods}, w, rt, w, kubelet.Options{NodeName: "n1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = pods.Run(over)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := k.Run(ctx); err == nil || !strings.HasPrefix(err.Error(), "reading the pods of node n1: ") {
+			t.Errorf("it ends with %v", err)
+		}
 		rt.Close()
 	})
 }
@@ -237,6 +282,15 @@ func TestWithoutNodes(t *testing.T) {
 			t.Errorf("the pod is %s: %s", s.Phase, s.Message)
 		}
 		expectTimes(t, "read", reads(), "10s")
+		node = w.node().DeepCopy()
+		node.Labels["zone"] = "b"
+		w.nodes.Put(node)
+		n.after(10 * time.Second) // nothing else about the node changes
+		w.pods.Put(newPod("fussy", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "b"} }))
+		n.after(time.Second)
+		if s := w.pod("fussy").Status; s.Phase != corev1.PodRunning {
+			t.Errorf("the pod is %s: %s", s.Phase, s.Message)
+		}
 		cancel()
 		group.Wait()
 		rt.Close()

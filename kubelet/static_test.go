@@ -180,6 +180,44 @@ func TestMirrorChangedByOthers(t *testing.T) {
 	})
 }
 
+// TestStaticPodThatChanges: a static pod whose labels change is still reported through its mirror.
+func TestStaticPodThatChanges(t *testing.T) {
+	withStatic(t, simulated.Options{}, func(n *staticNode) {
+		n.manifests.Put(manifest("a"))
+		n.pods.Put(mirror("a", "m"))
+		n.after(time.Second)
+		changed := manifest("a")
+		changed.Labels = map[string]string{"a": "b"}
+		n.manifests.Put(changed)
+		n.after(time.Second)
+		if err := n.runtime.Exit(n.containers()[0].ID, 1); err != nil {
+			t.Fatal(err)
+		}
+		n.after(time.Second)
+		n.expectStatuses("0s web-n1 Running Ready main=running", "2s web-n1 Running Ready main=running#1")
+	})
+}
+
+// TestMirrorOfWhatHasEnded: a kubelet deletes no mirror, not even of a pod that has ended.
+func TestMirrorOfWhatHasEnded(t *testing.T) {
+	withStatic(t, simulated.Options{}, func(n *staticNode) {
+		pod, its := manifest("a"), mirror("a", "m")
+		pod.Spec.RestartPolicy, its.Spec.RestartPolicy = corev1.RestartPolicyNever, corev1.RestartPolicyNever
+		n.manifests.Put(pod)
+		n.pods.Put(its)
+		n.after(time.Second)
+		n.remove("web-n1", 30)
+		n.after(time.Second)
+		if err := n.runtime.Exit(n.containers()[0].ID, 1); err != nil {
+			t.Fatal(err)
+		}
+		n.after(time.Minute)
+		if n.count("delete pods") != 0 || n.pod("web-n1").Status.Phase != corev1.PodFailed {
+			t.Errorf("the mirror is deleted, or %s", n.pod("web-n1").Status.Phase)
+		}
+	})
+}
+
 // TestStaticPodOfTheSameName: a static pod waits for the end of an earlier one of its name; of several that wait, the
 // last one counts.
 func TestStaticPodOfTheSameName(t *testing.T) {

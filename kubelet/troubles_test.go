@@ -177,6 +177,9 @@ func TestCredentialsAreTriedInTurn(t *testing.T) {
 			if got != c.waiting {
 				t.Errorf("it waits because of %q, want %q", got, c.waiting)
 			}
+			if c.inspect != nil {
+				n.expectEventsAbout("InspectFailed", `0s web spec.containers{main} Warning InspectFailed: Failed to inspect image "": disk failure`)
+			}
 			n.stop()
 		})
 	}
