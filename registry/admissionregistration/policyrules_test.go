@@ -2,11 +2,13 @@ package admissionregistration_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/keelson-dev/keelson/registry/admissionregistration"
 	"github.com/keelson-dev/keelson/registry/registrytest"
@@ -65,6 +67,10 @@ func TestPolicy(t *testing.T) {
 			s.ParamKind = &admissionv1.ParamKind{APIVersion: "a/", Kind: "K"}
 			s.Validations[0].Expression = "validation with params"
 		}), Refused: []string{`spec.paramKind.apiVersion: Invalid value: "a/": version must be specified`}},
+		{Name: "no group", To: spec(func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			s.ParamKind = &admissionv1.ParamKind{APIVersion: "a_b/v1", Kind: "K"}
+			s.Validations[0].Expression = "validation with params"
+		}), Refused: []string{`spec.paramKind.apiVersion: Invalid value: "a_b": ` + strings.Join(validation.IsDNS1123Subdomain("a_b"), ",")}},
 		{Name: "nothing to validate", To: spec(func(s *admissionv1.ValidatingAdmissionPolicySpec) { s.Validations = nil }),
 			Refused: []string{"spec.validations: Required value: " + both, "spec.auditAnnotations: Required value: " + both}},
 		{Name: "variables", To: spec(func(s *admissionv1.ValidatingAdmissionPolicySpec) {
@@ -260,5 +266,25 @@ func TestNoPolicyCompiler(t *testing.T) {
 	next.Spec.Mutations = nil
 	if got := mutating.ValidateUpdate(next, old).ToAggregate(); got == nil || got.Error() != refused {
 		t.Errorf("update: %v", got)
+	}
+}
+
+// TestUnpreparedPolicy: what the defaults and the server fill in is required.
+func TestUnpreparedPolicy(t *testing.T) {
+	p := validatingPolicy()
+	p.Name = ""
+	p.Spec.MatchConstraints.MatchPolicy, p.Spec.MatchConstraints.NamespaceSelector, p.Spec.MatchConstraints.ObjectSelector = nil, nil, nil
+	p.Spec.AuditAnnotations = []admissionv1.AuditAnnotation{{Key: "k", ValueExpression: "audit annotation"}}
+	var got []string
+	for _, err := range findPolicy(t, "validatingadmissionpolicies").Rules.Validate(p) {
+		got = append(got, err.Error())
+	}
+	for _, want := range []string{
+		"spec.matchConstraints.matchPolicy: Required value", "spec.matchConstraints.namespaceSelector: Required value",
+		"spec.matchConstraints.objectSelector: Required value", `spec.auditAnnotations[0].key: Invalid value: "k": requires metadata.name be non-empty`,
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is missing in %q", want, got)
+		}
 	}
 }

@@ -128,6 +128,15 @@ func TestPortsTry(t *testing.T) {
 	}
 }
 
+// TestPortsOfSmallRange: a range of sixteen ports has no lower band.
+func TestPortsOfSmallRange(t *testing.T) {
+	for text, want := range map[string]int{"100-109": 100, "100-115": 100, "100-116": 116} {
+		if got, err := newPorts(t, memory.New(memory.Options{}), text).Take(t.Context(), wishes(0)); err != nil || got[0] != want {
+			t.Errorf("%s: %v, %v, want %d", text, got, err, want)
+		}
+	}
+}
+
 func TestPortsNotReady(t *testing.T) {
 	p, err := allocation.NewPorts(memory.New(memory.Options{}), allocation.NodePorts())
 	if err != nil {

@@ -34,6 +34,9 @@ func TestValidation(t *testing.T) {
 	changes := []registrytest.Change[*apiService]{
 		{Name: "another name", To: func(s *apiService) { s.Name = "v2.example.com" }, Refused: []string{
 			"metadata.name: Invalid value: \"v2.example.com\": must be `spec.version+\".\"+spec.group`: \"v1.example.com\""}},
+		{Name: "no name at all", To: func(s *apiService) { s.Name = "a/b" }}, // which is refused before
+		{Name: "a dot", To: func(s *apiService) { s.Name = "." }},
+		{Name: "trusted", To: func(s *apiService) { s.Spec.CABundle, s.Spec.InsecureSkipTLSVerify = nil, true }},
 		{Name: "no group", To: func(s *apiService) { s.Name, s.Spec.Group, s.Spec.Version = "v2.", "", "v2" }, Refused: []string{
 			"spec.group: Required value: only v1 may have an empty group and it better be legacy kube"}},
 		{Name: "the core group", To: func(s *apiService) { s.Name, s.Spec.Group = "v1.", "" }},

@@ -213,6 +213,9 @@ func TestTemplateGeneration(t *testing.T) {
 		if d.Annotations[key] != tt.want || d.Generation != tt.generation {
 			t.Errorf("%s: %v, generation %d", name, d.Annotations, d.Generation)
 		}
+		if tt.view == "status" && d.Spec.Template.Labels["more"] != "" {
+			t.Errorf("%s: the template has changed", name)
+		}
 		if kept := d.Status.NumberReady == 0; !kept {
 			t.Errorf("%s: status %+v", name, d.Status)
 		}

@@ -345,3 +345,16 @@ func TestStatefulSetWarnings(t *testing.T) {
 		t.Errorf("warned of %q", told)
 	}
 }
+
+// TestStatefulSetStrategyDefaults: how many pods may be missing is a matter of rolling updates alone.
+func TestStatefulSetStrategyDefaults(t *testing.T) {
+	k := registrytest.Find(t, apps.Kinds(), "statefulsets")
+	for kind, want := range map[appsv1.StatefulSetUpdateStrategyType]bool{"": true, "RollingUpdate": true, "OnDelete": false} {
+		s := statefulSet()
+		s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: kind, RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{}}
+		k.Rules.Default(s)
+		if r := s.Spec.UpdateStrategy.RollingUpdate; *r.Partition != 0 || (r.MaxUnavailable != nil) != want {
+			t.Errorf("%q: %+v", kind, r)
+		}
+	}
+}

@@ -38,6 +38,8 @@ func TestCronJob(t *testing.T) {
 			`spec.schedule: Invalid value: "TZ=0": cannot use TZ or CRON_TZ in schedule, use timeZone field instead`}},
 		{Name: "a zone", To: zone("America/Argentina/Rio_Gallegos")},
 		{Name: "an offset", To: zone("Etc/GMT+5")},
+		{Name: "the largest digit", To: zone("Etc/GMT+9")},
+		{Name: "the longest part", To: zone("Antarctica/DumontDUrville")},
 		{Name: "no zone", To: zone(""), Refused: []string{`spec.timeZone: Invalid value: "": timeZone must be nil or non-empty string`}},
 		{Name: "here", To: zone("LOCAL"), Refused: []string{
 			`spec.timeZone: Invalid value: "LOCAL": timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones`,

@@ -117,7 +117,7 @@ func (g *judge) ends() {
 	g.refuse((completes || ended) && now.CompletionTime != nil && !now.complete, "completionTime", now.CompletionTime,
 		"cannot set completionTime when there is no Complete=True condition")
 	g.require((completes || ended) && now.CompletionTime == nil && now.complete, "completionTime", "completionTime is required for Complete jobs")
-	g.refuse((started || ended) && now.StartTime != nil && now.CompletionTime != nil && now.CompletionTime.Before(now.StartTime),
+	g.refuse((started || ended) && now.CompletionTime.Before(now.StartTime),
 		"completionTime", now.CompletionTime, "must be equal to or after `startTime`")
 	g.refuseConditions((now.failed != old.failed || g.failedIndexesChanged()) && now.failed && !now.failing,
 		"cannot set Failed=True condition without the FailureTarget=true condition")

@@ -63,6 +63,12 @@ func TestStatusCounts(t *testing.T) {
 		{Name: "ready", To: func(j *batchv1.Job) { j.Status.Active, j.Status.Ready = 1, new(int32(2)) }, Refused: []string{
 			"status.ready: Invalid value: 2: cannot set more ready pods than active"}},
 	})
+	busy := started(t)
+	busy.Status.Active, busy.Status.Ready = 2, new(int32(2))
+	registrytest.Update(t, jobs(t), "status", busy, []change{
+		{Name: "fewer active than ready", To: func(j *batchv1.Job) { j.Status.Active = 1 }, Refused: []string{
+			"status.ready: Invalid value: 2: cannot set more ready pods than active"}},
+	})
 	counted := started(t)
 	counted.Status.Failed, counted.Status.Succeeded = 2, 2
 	fewer := []change{
@@ -130,6 +136,16 @@ func TestStatusEnds(t *testing.T) {
 	registrytest.Update(t, jobs(t), "status", empty, []change{{Name: "done before it starts, though it could", To: func(j *batchv1.Job) {
 		j.Status.Conditions, j.Status.CompletionTime = conditions(succeeding, complete), at(1)
 	}, Refused: []string{"status.startTime: Required value: startTime is required for finished job"}}})
+	waiting := storedJob(t)
+	waiting.Spec.Suspend, waiting.Spec.Completions = new(true), nil
+	registrytest.Update(t, jobs(t), "status", waiting, []change{{Name: "fails before it starts", To: func(j *batchv1.Job) {
+		j.Status.Conditions = conditions(failing, failed)
+	}, Refused: []string{"status.startTime: Required value: startTime is required for finished job"}}})
+	uncounted := started(t)
+	uncounted.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Failed: []types.UID{"a"}}
+	registrytest.Update(t, jobs(t), "status", uncounted, []change{{Name: "ends uncounted", To: func(j *batchv1.Job) {
+		j.Status.Conditions = conditions(failing, failed)
+	}, Refused: []string{`status.uncountedTerminatedPods: Invalid value: {"Succeeded":null,"Failed":["a"]}: must be empty for finished job`}}})
 	policy := indexed(started(t))
 	policy.Spec.SuccessPolicy = &batchv1.SuccessPolicy{}
 	policy.Status.Conditions, policy.Status.CompletionTime = conditions(complete), at(100)
@@ -188,6 +204,12 @@ func TestStatusIndexes(t *testing.T) {
 			`status.failedIndexes: Invalid value: "1,3,9": failedIndexes and completedIndexes overlap at index: 3`}},
 		{Name: "overlap around", To: set("5", new("0-1,4-6")), Refused: []string{
 			`status.failedIndexes: Invalid value: "0-1,4-6": failedIndexes and completedIndexes overlap at index: 5`}},
+	})
+	endless := started(t)
+	endless.Spec.Completions = nil
+	registrytest.Update(t, jobs(t), "status", endless, []change{
+		{Name: "indexes of no number", To: set("0", nil), Refused: []string{
+			`status.completedIndexes: Invalid value: "0": cannot set non-empty completedIndexes when non-indexed completion mode`}},
 	})
 	registrytest.Update(t, jobs(t), "status", started(t), []change{
 		{Name: "indexes of none", To: set("0", new("")), Refused: []string{

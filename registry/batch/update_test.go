@@ -125,6 +125,19 @@ func TestSuspendedTemplate(t *testing.T) {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}
+	near := func(key string) func(*batchv1.Job) {
+		return func(j *batchv1.Job) {
+			queued(j)
+			terms := j.Spec.Template.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+			terms[0].Preference.MatchExpressions[0].Key = key
+		}
+	}
+	elsewhere := suspended(near("a"))
+	moved := elsewhere.DeepCopy()
+	near("b")(moved)
+	if errs := registrytest.Replace(k, "", moved, elsewhere); len(errs) > 0 {
+		t.Errorf("other nodes: %v", errs)
+	}
 	const fixed = `spec.template.spec: Invalid value: {"Volumes":null,"InitContainers":[`
 	for name, c := range map[string]struct {
 		to      func(spec *corev1.PodSpec)

@@ -59,6 +59,9 @@ func TestOlder(t *testing.T) {
 		if len(older) != 1 || older[0].GroupVersion != v1beta1.SchemeGroupVersion || reflect.TypeOf(older[0].New()) != reflect.TypeOf(obj) {
 			t.Fatalf("older versions %+v", older)
 		}
+		if written := plural != "certificatesigningrequests"; older[0].Written != written {
+			t.Errorf("%s: written by others: %t", plural, older[0].Written)
+		}
 		return older[0].ToStored(obj)
 	}
 	meta := metav1.ObjectMeta{Name: "x"}

@@ -70,6 +70,10 @@ func TestPodRequest(t *testing.T) {
 		{Name: "long for Kubernetes", To: ours(86401), Refused: []string{"spec.maxExpirationSeconds: Invalid value: 86401: must be in the range [3600, 86400]"}},
 		{Name: "a long stub", To: func(r podRequest) { r.Spec.StubPKCS10Request = make([]byte, 10<<10+1) }, Refused: []string{
 			"spec.stubPKCS10Request: Too long: may not be more than 10240 bytes"}},
+		{Name: "parts of names", To: func(r podRequest) { r.Spec.PodName, r.Spec.ServiceAccountName, r.Spec.NodeName = "p-", "a-", "n-" }, Refused: []string{
+			`spec.podName: Invalid value: "p-": ` + subdomain, `spec.serviceAccountName: Invalid value: "a-": ` + subdomain, `spec.nodeName: Invalid value: "n-": ` + subdomain}},
+		{Name: "the longest stub", To: func(r podRequest) { r.Spec.StubPKCS10Request = make([]byte, 10<<10) }, Refused: []string{
+			"spec.stubPKCS10Request: Invalid value: must be a valid PKCS#10 CSR"}},
 		{Name: "no stub", To: func(r podRequest) { r.Spec.StubPKCS10Request = []byte("x") }, Refused: []string{
 			"spec.stubPKCS10Request: Invalid value: must be a valid PKCS#10 CSR"}},
 		{Name: "another's signature", To: func(r podRequest) { r.Spec.StubPKCS10Request[len(r.Spec.StubPKCS10Request)-1] ^= 1 }, Refused: []string{
@@ -100,6 +104,7 @@ func TestKeys(t *testing.T) {
 		"P256":     {curve(elliptic.P256()), ""},
 		"P384":     {curve(elliptic.P384()), ""},
 		"P521":     {curve(elliptic.P521()), ""},
+		"RSA 3072": {must(rsa.GenerateKey(rand.Reader, 3072)), ""},
 		"RSA 2048": {must(rsa.GenerateKey(rand.Reader, 2048)), `spec.stubPKCS10Request: Invalid value: "2048-bit modulus": RSA keys must have modulus size 3072 or 4096`},
 	} {
 		got := ""

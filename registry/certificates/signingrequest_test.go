@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/registry"
@@ -138,6 +139,16 @@ func TestApproval(t *testing.T) {
 			`status.conditions: Forbidden: updates may not remove a condition of type "Approved"`}},
 		{Name: "explained", To: func(r signingRequest) { r.Status.Conditions[0].Message = "m" }},
 	})
+	other := approved.DeepCopy()
+	other.Spec.SignerName = "example.com/other"
+	if registrytest.Replace(k, "approval", other, approved); other.Spec.SignerName != "example.com/ca" {
+		t.Errorf("an approval wrote %+v", other.Spec)
+	}
+	twice := approved.DeepCopy()
+	twice.Spec.Usages = append(twice.Spec.Usages, twice.Spec.Usages[0])
+	if errs := k.Rules.ValidateUpdate(twice, approved); len(errs) != 1 || errs[0].Type != field.ErrorTypeDuplicate {
+		t.Errorf("usages that repeat from now on: %v", errs)
+	}
 	odd := signing(t)
 	odd.Spec.SignerName, odd.Spec.Usages = "kubernetes.io/legacy-unknown", []certificatesv1.KeyUsage{"x", "x"}
 	for _, kind := range []certificatesv1.RequestConditionType{"Approved", "Denied", "", ""} {

@@ -163,7 +163,7 @@ func sameTree(a, b any) (same, certain bool) {
 		}
 	case string:
 		if b, ok := b.(string); ok {
-			return a == b, a == b || plain(a) && plain(b)
+			return a == b, a == b || plain(a)
 		}
 	case int64:
 		if b, ok := b.(int64); ok {
