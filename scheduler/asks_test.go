@@ -173,6 +173,17 @@ func TestAnswersCountForTheNewState(t *testing.T) {
 	}
 }
 
+// What a program says is about the nodes that it was asked about, whichever nodes other pods are tried on meanwhile.
+func TestAnswersAreAboutTheirNodes(t *testing.T) {
+	runProfile(t, also(&slow{name: "x"}), scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
+		s.pods.Put(refused(asks("p", "1", "x"), "a"))
+		after(time.Second)
+		s.pods.Put(pod("other", "6", ""))
+		after(10 * time.Second)
+		same(t, map[string]string{"p": "b", "other": "b"}, s.where())
+	}, node("a", "4", "8Gi"), node("b", "8", "8Gi"))
+}
+
 // A node that came while the program was asked is left out, and the decision says so.
 func TestNodesThatCameTooLate(t *testing.T) {
 	var decisions []scheduler.Decision

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -123,6 +124,23 @@ func TestGoneMeanwhile(t *testing.T) {
 		equal(t, "at first", returned(done), "waits")
 		s.claims.Delete("ns", "x")
 		equal(t, "when it is gone", returned(done), `could not find ResourceClaim "ns/x"`)
+	})
+}
+
+// TestTakenBackMeanwhile: devices that were taken back from a claim are never ready.
+func TestTakenBackMeanwhile(t *testing.T) {
+	run(t, devices.Options{BindTimeout: time.Minute}, func(t *testing.T, s *server, d *devices.Devices) {
+		s.slices.Put(slice("n", device("late", func(d *resourcev1.Device) { d.BindingConditions = []string{"ready"} })))
+		s.put(claim("x"))
+		reserve(t, d, pod("a", "x"), "n")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := bindLater(ctx, d, pod("a", "x"), "n")
+		equal(t, "at first", returned(done), "waits")
+		s.edit("x", func(c *resourcev1.ResourceClaim) { c.Status = resourcev1.ResourceClaimStatus{} })
+		equal(t, "when they are gone", returned(done), "waits")
+		cancel()
+		equal(t, "at the end", returned(done), "context canceled")
+		equal(t, "the next attempt", look(t, d, pod("a", "x"), "n"), "n/late")
 	})
 }
 

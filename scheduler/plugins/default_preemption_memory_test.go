@@ -153,6 +153,21 @@ func TestPreemptionForgets(t *testing.T) {
 		in.Put(pdb)
 		preempts(p, planner, s, "b")
 	})
+	t.Run("nominations", func(t *testing.T) {
+		p, planner := plugins.DefaultPreemption{}, scheduler.NewPlanner(&profile)
+		var state scheduler.State
+		for _, name := range []string{"a", "b"} {
+			state.SetNode(node(name, "cpu", "5", "pods", "9"))
+		}
+		state.SetPod(running(t, "x a 5 1 9")) // the younger one goes
+		state.SetPod(running(t, "y b 5 1 1"))
+		small, large := running(t, "small n 1 30 0"), running(t, "large n 2 30 0")
+		state.Nominate(small, "a")
+		preempts(p, planner, state.Snapshot(), "a")
+		state.Nominate(small, "")
+		state.Nominate(large, "a") // which leaves no room
+		preempts(p, planner, state.Snapshot(), "b")
+	})
 	t.Run("time", func(t *testing.T) {
 		synctest.Test(t, func(*testing.T) {
 			p, planner := plugins.DefaultPreemption{}, scheduler.NewPlanner(&profile)

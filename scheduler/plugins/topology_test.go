@@ -601,3 +601,19 @@ func TestTopologyOfChangedNodes(t *testing.T) {
 		}
 	}
 }
+
+// A pod that comes to one of two nodes with the fewest leaves the other behind, whichever is looked at first.
+func TestSpreadingWithAnotherPod(t *testing.T) {
+	web := func(name, node string) *corev1.Pod { return guest(name, "app=web", living(node)) }
+	s := scheduler.NewSnapshot(street(), []*corev1.Pod{web("1", "a"), web("2", "c")})
+	prepared, err := plugins.PodTopologySpread{}.Prepare(guest("p", "app=web", spread(1, corev1.LabelHostname, corev1.DoNotSchedule, app("web"))), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"b", "d"} {
+		was := s.Node(name)
+		if got := prepared.CheckChanged(was, scheduler.NewNodeInfo(was.Node, web("3", name))).Error(); got != skewed {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

@@ -289,6 +289,7 @@ func TestMistakes(t *testing.T) {
 		"clientConnection:\n  contentType: application/json\n": `4: clientConnection.contentType: "application/json" is not supported`,
 		"clientConnection:\n  acceptContentTypes: a/b\n":       `4: clientConnection.acceptContentTypes: is not supported`,
 		"leaderElection:\n  leaseDuration: 5s\n":               "4: leaderElection.leaseDuration: Invalid value: \"10s\": must be greater than `RenewDeadline`",
+		"leaderElection:\n  leaseDuration: 10s\n":              "4: leaderElection.leaseDuration: Invalid value: \"10s\": must be greater than `RenewDeadline`",
 		"leaderElection:\n  retryPeriod: -5s\n":                `4: leaderElection.retryPeriod: Invalid value: "-5s": must be greater than zero`,
 		"leaderElection:\n  resourceLock: configmaps\n":        `4: leaderElection.resourceLock: Invalid value: "configmaps": resourceLock value must be "leases"`,
 		"profiles:\n- {}\n- schedulerName: a\n":                `4: profiles[0].schedulerName: Required value`,
@@ -352,6 +353,7 @@ func TestMistakes(t *testing.T) {
 		// Extenders.
 		"extenders:\n- urlPrefix: http://a\n  prioritizeVerb: p\n":                                 `4: extenders[0].weight: Invalid value: 0: must have a positive weight applied to it`,
 		"extenders:\n- urlPrefix: ftp://a\n":                                                       `4: extenders[0].urlPrefix: "ftp://a" is not a URL with http or https`,
+		"extenders:\n- urlPrefix: http://a\n  httpTimeout: -1s\n":                                  `5: extenders[0].httpTimeout: -1s is not a time`,
 		"extenders:\n- {urlPrefix: http://a, bindVerb: b}\n- {urlPrefix: http://b, bindVerb: b}\n": `3: extenders: Invalid value: "found 2 extenders implementing bind": only one extender can implement bind`,
 		"extenders:\n- urlPrefix: http://a\n  managedResources: [{name: cpu}]\n":                   `5: extenders[0].managedResources[0].name: Invalid value: "cpu": is an invalid extended resource name`,
 		"extenders:\n- urlPrefix: http://a\n  managedResources: [{name: a.b/c}, {name: a.b/c}]\n":  `managedResources[1].name: Invalid value: "a.b/c": duplicate extender managed resource name`,

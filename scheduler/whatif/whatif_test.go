@@ -176,15 +176,21 @@ func TestPlace(t *testing.T) {
 // A preemptor that makes no room for its pod changes nothing.
 func TestPreemptionThatDoesNotHelp(t *testing.T) {
 	victim := on(pod("v", "1"), "a")
-	for _, n := range []*scheduler.Nomination{nil, {}, {Node: "a", Victims: []*corev1.Pod{victim}}} {
+	for _, c := range []struct {
+		nomination *scheduler.Nomination
+		cpu        string
+	}{
+		{nil, "4"}, {&scheduler.Nomination{}, "4"}, {&scheduler.Nomination{Victims: []*corev1.Pod{victim}}, "4"},
+		{&scheduler.Nomination{Node: "a", Victims: []*corev1.Pod{victim}}, "5"},
+	} {
 		profile := scheduler.Profile{Plugins: append(scheduler.Without(plugins.Default(), "DefaultPreemption"), scheduler.Enabled{
-			Plugin: scheduler.PreemptorFunc("P", func(context.Context, *scheduler.Trial) (*scheduler.Nomination, error) { return n, nil }),
+			Plugin: scheduler.PreemptorFunc("P", func(context.Context, *scheduler.Trial) (*scheduler.Nomination, error) { return c.nomination, nil }),
 		})}
 		w, err := whatif.New(scheduler.NewSnapshot([]*corev1.Node{node("a", "4")}, []*corev1.Pod{victim}), profile)
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, []string{"p : 0/1 nodes are available: 1 Insufficient cpu."}, told([]whatif.Placement{w.Place(t.Context(), pod("p", "5"))}))
+		same(t, []string{"p : 0/1 nodes are available: 1 Insufficient cpu."}, told([]whatif.Placement{w.Place(t.Context(), pod("p", c.cpu))}))
 		same(t, "a:v", where(w))
 	}
 }

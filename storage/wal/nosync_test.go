@@ -1,6 +1,7 @@
 package wal_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/keelson-dev/keelson/storage"
@@ -52,5 +53,20 @@ func TestNoSync(t *testing.T) {
 				t.Errorf("the next one has %d records at %d, %v; want 100 at %d", len(page.Records), page.Revision, err, revision)
 			}
 		})
+	}
+}
+
+// A directory that takes no file is told of without syncing, too.
+func TestNoSyncFails(t *testing.T) {
+	broken := errors.New("broken")
+	d := crashdisk.New(crashdisk.Faults{})
+	d.Fail(func(operation, _ string) error {
+		if operation == "Create" {
+			return broken
+		}
+		return nil
+	})
+	if _, err := wal.OpenIn(d, "dir", wal.Options{NoSync: true}); !errors.Is(err, broken) {
+		t.Errorf("open: %v", err)
 	}
 }

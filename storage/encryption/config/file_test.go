@@ -106,6 +106,9 @@ func TestReload(t *testing.T) {
 				t.Errorf("the log tells a key: %s", log.String())
 			}
 		}
+		if strings.Contains(log.String(), "closing connections") {
+			t.Errorf("it tells of connections that nobody has:\n%s", log.String())
+		}
 	})
 }
 
