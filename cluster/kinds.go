@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/version"
@@ -81,4 +82,10 @@ func (c *Cluster) namespace(_ context.Context, name string) (*corev1.Namespace, 
 // serverVersion is the upstream version whose behaviour is served.
 func serverVersion() version.Info {
 	return version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1+keelson"}
+}
+
+// binaryVersion is the version's number alone.
+func binaryVersion(v version.Info) string {
+	number, _, _ := strings.Cut(strings.TrimPrefix(v.GitVersion, "v"), "+")
+	return number
 }

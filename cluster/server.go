@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/apiserver/health"
 	"github.com/keelson-dev/keelson/apiserver/metrics"
 	"github.com/keelson-dev/keelson/apiserver/openapi"
+	"github.com/keelson-dev/keelson/apiserver/zpages"
 	"github.com/keelson-dev/keelson/authn"
 	"github.com/keelson-dev/keelson/authn/bootstraptoken"
 	"github.com/keelson-dev/keelson/authn/inprocess"
@@ -103,6 +105,9 @@ func (c *Cluster) newServer(chain admission.Chain) (http.Handler, error) {
 			o.Paths[path] = handler
 		}
 	}
+	o.Paths["/statusz"] = zpages.Statusz(zpages.Status{
+		Component: "apiserver", Version: binaryVersion(o.Version), Started: time.Now(), Paths: slices.Collect(maps.Keys(o.Paths)),
+	})
 	if err := c.delegate(&o); err != nil {
 		return nil, err
 	}

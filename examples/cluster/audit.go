@@ -12,8 +12,9 @@ import (
 	"github.com/keelson-dev/keelson/apiserver/audit"
 )
 
-// retention holds the flags for keeping the audit log. The flags are kube-apiserver's.
+// retention holds the flags for keeping the audit log, and what it tells. The flags are kube-apiserver's.
 type retention struct {
+	policy            string // a file
 	days, files, size int
 	named             []string // the flags that were given
 }
@@ -28,6 +29,7 @@ const (
 )
 
 func (r *retention) define(f *flag.FlagSet) {
+	f.StringVar(&r.policy, "audit-policy", "", "")
 	f.IntVar(&r.days, "audit-log-maxage", auditDays, "")
 	f.IntVar(&r.files, "audit-log-maxbackup", auditFiles, "")
 	f.IntVar(&r.size, "audit-log-maxsize", auditSize, "")
@@ -110,16 +112,16 @@ rules:
 `
 
 func (s *settings) auditPolicy() (*audit.Policy, error) {
-	if s.policy == "" {
+	if s.retention.policy == "" {
 		return audit.ParsePolicy([]byte(defaultPolicy))
 	}
-	data, err := os.ReadFile(s.policy)
+	data, err := os.ReadFile(s.retention.policy)
 	if err != nil {
 		return nil, fmt.Errorf("--audit-policy: %w", err)
 	}
 	policy, err := audit.ParsePolicy(data)
 	if err != nil {
-		return nil, fmt.Errorf("--audit-policy %s: %w", s.policy, err)
+		return nil, fmt.Errorf("--audit-policy %s: %w", s.retention.policy, err)
 	}
 	return policy, nil
 }

@@ -52,6 +52,13 @@ func TestForeign(t *testing.T) {
 		"--client-ca-file", write("company.crt", company.PEM()),
 		"--tls-cert-file", write("shown.crt", append(shown.Certificate, company.PEM()...)), "--tls-private-key-file", write("shown.key", shown.Key))
 	config, api := clients(t, process)
+	for path, want := range map[string]string{
+		"/flagz": "\ncors-allowed-origins=^https://a$,^https://b$\n", "/statusz": "\nBinary version: 1.37.1\nEmulation version: 1.37\nPaths: /debug /flagz /healthz /livez /metrics /readyz",
+	} {
+		if text, err := api.Discovery().RESTClient().Get().AbsPath(path).DoRaw(t.Context()); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %s, %v", path, text, err)
+		}
+	}
 	eventually(t, "there is a service account", func() bool {
 		_, err := api.CoreV1().ServiceAccounts("default").Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil

@@ -96,6 +96,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 		return err
 	}
 	o := s.options()
+	s.given.show(&o)
 	s.addVolumes(nodes, &o)
 	if err := errors.Join(s.aggregate(&o), s.permission.apply(s, &o)); err != nil {
 		return err

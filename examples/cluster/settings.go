@@ -40,13 +40,13 @@ type settings struct {
 	plugins    plugins
 	scheduling scheduling
 	auditLog   string
-	policy     string
 	retention  retention
 	inflight   inflight
 	foreign    foreign
 	login      login
 	permission permission
 	verbose    bool
+	given      given
 }
 
 const usage = `cluster is a Kubernetes cluster in one process, for kubectl and all other clients.
@@ -225,7 +225,6 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	s.plugins.define(f)
 	s.scheduling.define(f)
 	f.StringVar(&s.auditLog, "audit-log", "DIR/audit.log", "")
-	f.StringVar(&s.policy, "audit-policy", "", "")
 	s.retention.define(f)
 	s.inflight.define(f)
 	s.foreign.define(f)
@@ -242,6 +241,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	case f.NArg() > 0:
 		return s, fmt.Errorf("unexpected argument %q: there are only flags; --help lists them", f.Arg(0))
 	}
+	s.given = flagsOf(f, args)
 	if disable != "" {
 		s.disable = strings.Split(disable, ",")
 	}

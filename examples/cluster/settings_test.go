@@ -57,6 +57,22 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// TestGiven: what /flagz tells, also of flags that are functions, in every way to write them.
+func TestGiven(t *testing.T) {
+	args := []string{"--nodes", "3", "-storage=memory", "--enable-admission-plugins", "AlwaysDeny", "--enable-admission-plugins=AlwaysAdmit", "--verbose", "--anonymous-auth=false", "--oidc-required-claim", "a=b"}
+	s, err := parse(args, func(string) string { return "/home" }, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"nodes": "3", "storage": "memory", "enable-admission-plugins": "AlwaysDeny,AlwaysAdmit", "verbose": "true", "anonymous-auth": "false", "oidc-required-claim": "a=b", "listen": defaultListen, "disable-admission-plugins": "",
+	} {
+		if got, ok := s.given[name]; !ok || got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 // TestBadFlags: each error names the flag and what to write instead.
 func TestBadFlags(t *testing.T) {
 	for args, want := range map[string][]string{
