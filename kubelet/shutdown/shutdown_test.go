@@ -313,7 +313,9 @@ func TestNewRejects(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := shutdown.New(m, m, groups, shutdown.Options{}); err != nil {
-		t.Error(err)
+	for _, groups := range [][]shutdown.Group{groups, {{Grace: 7 * time.Second}}} {
+		if _, err := shutdown.New(m, m, groups, shutdown.Options{}); err != nil {
+			t.Error(err)
+		}
 	}
 }

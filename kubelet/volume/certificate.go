@@ -3,7 +3,6 @@ package volume
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"time"
 
@@ -35,17 +34,13 @@ func (c *collector) addCertificate(ctx context.Context, key tokenKey, s *corev1.
 }
 
 // refreshes are the times at which a pod's tokens and certificates have to be looked at again.
-func (p *podState) refreshes() iter.Seq[time.Time] {
-	return func(yield func(time.Time) bool) {
-		for _, t := range p.tokens {
-			if !yield(t.refresh) {
-				return
-			}
-		}
-		for _, at := range p.certificates {
-			if !yield(at) {
-				return
-			}
-		}
+func (p *podState) refreshes() []time.Time {
+	var all []time.Time
+	for _, t := range p.tokens {
+		all = append(all, t.refresh)
 	}
+	for _, at := range p.certificates {
+		all = append(all, at)
+	}
+	return all
 }

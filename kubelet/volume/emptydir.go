@@ -146,7 +146,7 @@ func (v *Volumes) memorySize(pod *corev1.Pod, limit *resource.Quantity) int64 {
 func podMemoryLimit(pod *corev1.Pod) int64 {
 	overhead := pod.Spec.Overhead.Memory().Value()
 	if r := pod.Spec.Resources; r != nil {
-		if m, ok := r.Limits[corev1.ResourceMemory]; ok && !m.IsZero() {
+		if m := r.Limits.Memory(); !m.IsZero() {
 			return m.Value() + overhead
 		}
 	}

@@ -81,8 +81,10 @@ func TestMemorySize(t *testing.T) {
 		"sidecar": {"", []corev1.Container{{Resources: limits("8Mi")}}, []corev1.Container{
 			{Resources: limits("4Mi"), RestartPolicy: always}, {Resources: limits("20Mi")},
 		}, "", 24},
-		"pod":     {"", []corev1.Container{{}}, nil, "12Mi", 12},
-		"smaller": {"4Mi", []corev1.Container{{}}, nil, "12Mi", 4},
+		"pod":         {"", []corev1.Container{{}}, nil, "12Mi", 12},
+		"smaller":     {"4Mi", []corev1.Container{{}}, nil, "12Mi", 4},
+		"initWithout": {"", []corev1.Container{{Resources: limits("8Mi")}}, []corev1.Container{{}}, "", 64},
+		"podWithout":  {"", []corev1.Container{{Resources: limits("8Mi")}}, nil, "0", 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, dir := node(t, nil, volume.Options{Allocatable: func() corev1.ResourceList { return allocatable }})

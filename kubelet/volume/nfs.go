@@ -43,7 +43,7 @@ func (n nfsPlugin) SetUp(ctx context.Context, m claims.Mount, dir string) (strin
 		readOnly = source.ReadOnly
 	}
 	server := source.Server
-	if addr, err := netip.ParseAddr(server); err == nil && addr.Is6() {
+	if addr, _ := netip.ParseAddr(server); addr.Is6() { // not a name
 		server = "[" + server + "]"
 	}
 	options := m.Options()

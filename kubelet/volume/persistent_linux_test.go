@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -233,7 +234,7 @@ func TestNFS(t *testing.T) {
 	pv.Spec.MountOptions = []string{"nfsvers=4.2", "hard"}
 	s := newServer(claim, pv)
 	v, dir := node(t, s, volume.Options{Mounter: m})
-	own := vol("own", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas", Path: "/", ReadOnly: true}})
+	own := vol("own", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "10.0.0.9", Path: "/", ReadOnly: true}})
 	p := pod(claimVolume("data", "data"), own)
 	m.err = errors.New("connection timed out")
 	want := `MountVolume.SetUp failed for volume "pv-data" : connection timed out` + "\n" + `MountVolume.SetUp failed for volume "own" : connection timed out`
@@ -245,16 +246,64 @@ func TestNFS(t *testing.T) {
 	}
 	m.err, m.calls = nil, nil
 	prepare(t, v, p)
-	v = reopen(t, dir, s, volume.Options{Mounter: m})
+	v = reopen(t, dir, s, volume.Options{Mounter: m, SELinux: true})
 	prepare(t, v, p)
-	if got := strings.Join(m.calls, "; "); got != "nfs [fd00::1]:/export nfsvers=4.2,hard; nfs nas:/ ro" {
+	if got := strings.Join(m.calls, "; "); got != "nfs [fd00::1]:/export nfsvers=4.2,hard; nfs 10.0.0.9:/ ro" {
 		t.Errorf("mounted %s", got)
 	}
 	// A volume's own readOnly does not count if it was claimed: that of the reference to the claim does.
 	if got := mounts(t, v, request(p)); got["/data"].ReadOnly || !got["/own"].ReadOnly || len(mountsBelow(t, dir)) != 2 {
 		t.Errorf("%+v", got)
 	}
+	if at := mounts(t, v, request(p))["/own"]; at.HostPath != filepath.Join(dir, "pods/uid-1/volumes/kubernetes.io~nfs/own") || at.SELinuxRelabel {
+		t.Errorf("%+v", at)
+	}
 	release(t, v, dir, p.UID)
+	v, _ = node(t, s, volume.Options{Mounter: m, Rootless: true})
+	if err := v.Prepare(t.Context(), pod(own)); !errors.Is(err, volume.ErrUnsupported) {
+		t.Errorf("without root: %v", err)
+	}
+}
+
+// TestLocalGroupOfRoot: what is in a volume is given to the pod's group, by its policy and the mode of the volume's root.
+func TestLocalGroupOfRoot(t *testing.T) {
+	needMounts(t)
+	always, mismatch := corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch
+	root := new(int64)
+	for name, c := range map[string]struct {
+		group    *int64
+		policy   *corev1.PodFSGroupChangePolicy
+		mode     fs.FileMode // of the volume
+		readOnly bool
+		want     fs.FileMode // of a file
+	}{
+		"without a policy": {root, nil, fs.ModeSetgid | 0o770, false, 0o660},
+		"always":           {root, &always, fs.ModeSetgid | 0o770, false, 0o660},
+		"as it must be":    {root, &mismatch, fs.ModeSetgid | 0o770, false, 0o600},
+		"without the bit":  {root, &mismatch, 0o770, false, 0o660},
+		"without the mode": {root, &mismatch, fs.ModeSetgid | 0o750, false, 0o660},
+		"without a group":  {nil, &always, 0o770, false, 0o600},
+		"only to be read":  {root, &always, 0o770, true, 0o600},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := scratch(t)
+			file := write(t, "x", source, "file")
+			if err := errors.Join(os.Chown(source, 0, 0), os.Chmod(source, c.mode), os.Chmod(file, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			s := newServer()
+			s.bind(claimed("data", localSource(source)))
+			v, dir := node(t, s, volume.Options{})
+			p := pod(claimVolume("data", "data"))
+			p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = c.readOnly
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: c.group, FSGroupChangePolicy: c.policy}
+			prepare(t, v, p)
+			if got := mode(t, file); got != c.want {
+				t.Errorf("the file has mode %v", got)
+			}
+			release(t, v, dir, p.UID)
+		})
+	}
 }
 
 // TestMountProgram: what is missing on the node is named.

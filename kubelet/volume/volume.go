@@ -296,7 +296,7 @@ func (v *Volumes) NextRefresh(uid types.UID) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var next time.Time
-	for at := range p.refreshes() {
+	for _, at := range p.refreshes() {
 		if next.IsZero() || at.Before(next) {
 			next = at
 		}

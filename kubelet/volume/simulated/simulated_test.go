@@ -3,6 +3,7 @@ package simulated_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -163,4 +164,33 @@ func TestInOnePod(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, v.Prepare(t.Context(), pod("third", "one")), "")
+}
+
+// TestInOrder: claims that are missing and pods that are gone are listed in order.
+func TestInOrder(t *testing.T) {
+	names := []string{"e", "b", "d", "a", "c", "f"}
+	s := &server{modes: map[string]corev1.PersistentVolumeAccessMode{}}
+	v := simulated.New(s, simulated.Options{})
+	var lost *claims.UnprocessedError
+	if err := v.Prepare(t.Context(), pod("web", names...)); !errors.As(err, &lost) || !slices.IsSorted(lost.Unmounted) || !slices.IsSorted(lost.Unprocessed) || len(lost.Unprocessed) != len(names) {
+		t.Errorf("got %v", err)
+	}
+	s.modes["x"] = corev1.ReadWriteOnce
+	for _, name := range names {
+		expect(t, v.Prepare(t.Context(), pod(name, "x")), "")
+	}
+	if gone, err := v.Orphans(func(types.UID) bool { return false }); err != nil || !slices.IsSorted(gone) || len(gone) != len(names) {
+		t.Errorf("gone are %v, %v", gone, err)
+	}
+}
+
+// TestTwiceInOnePod: a pod may have the volume that nobody else may have more than once.
+func TestTwiceInOnePod(t *testing.T) {
+	v := simulated.New(&server{modes: map[string]corev1.PersistentVolumeAccessMode{"a": corev1.ReadWriteOncePod}}, simulated.Options{})
+	p := pod("web", "a", "again")
+	p.Spec.Volumes[3].PersistentVolumeClaim.ClaimName = "a"
+	expect(t, v.Prepare(t.Context(), p), "")
+	if got := len(v.Mounted("web")); got != 2 {
+		t.Errorf("it has %d volumes", got)
+	}
 }
