@@ -128,6 +128,7 @@ func TestRetries(t *testing.T) {
 func TestRoundFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := beginGuarded(t)
+		g.once(t)
 		background(t, g.upkeep.Run)
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
