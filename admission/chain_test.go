@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -224,5 +225,28 @@ func TestNames(t *testing.T) {
 	// Without a cause, only the sentinel can be found.
 	if list := admission.Forbidden(&admission.Request{}, "no").Unwrap(); len(list) != 1 || !errors.Is(list[0], admission.ErrForbidden) {
 		t.Errorf("wraps %v", list)
+	}
+}
+
+// TestConvert: objects are converted to other versions only, and nothing stays nothing.
+func TestConvert(t *testing.T) {
+	pods, pod := corev1.SchemeGroupVersion.WithKind("Pod"), &corev1.Pod{}
+	other := schema.GroupVersionKind{Version: "v0", Kind: "Pod"}
+	converted := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "converted"}}
+	convert := func(runtime.Object) (runtime.Object, error) { return converted, nil }
+	r := &admission.Request{Kind: pods}
+	for name, c := range map[string]struct {
+		to        admission.Version
+		obj, want runtime.Object
+		fails     bool
+	}{
+		"the same":        {admission.Version{Kind: pods, FromStored: convert}, pod, pod, false},
+		"nothing":         {admission.Version{Kind: other, FromStored: convert}, nil, nil, false},
+		"another":         {admission.Version{Kind: other, FromStored: convert}, pod, converted, false},
+		"an unknown kind": {admission.Version{Kind: other}, pod, nil, true},
+	} {
+		if got, err := c.to.Convert(r, c.obj); got != c.want || (err != nil) != c.fails {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
 	}
 }

@@ -85,7 +85,7 @@ func policies(pod *corev1.Pod) []policy {
 // newImages reports whether a pod is new, or runs an image in a container that it did not run before.
 func newImages(pod *corev1.Pod, r *admission.Request) bool {
 	old, ok := r.OldObject.(*corev1.Pod)
-	if r.Operation != admission.Update || !ok {
+	if !ok { // new pods have no old state
 		return true
 	}
 	had := sets.New[string]()

@@ -73,6 +73,10 @@ func TestChangedLater(t *testing.T) {
 	if err := p.Validate(context.Background(), admissiontest.Create(t, pod(corev1.PullAlways, "web"))); err != nil {
 		t.Error(err)
 	}
+	none := admissiontest.Create(t, one, func(r *admission.Request) { r.Object = &corev1.Node{} })
+	if err := p.Validate(context.Background(), none); err == nil || err.Error() != "Resource was marked with kind Pod but was unable to be converted" {
+		t.Errorf("no pod: %v", err)
+	}
 	if err := p.Validate(context.Background(), admissiontest.Update(t, one, one)); err != nil {
 		t.Error("an old pod cannot be updated:", err)
 	}

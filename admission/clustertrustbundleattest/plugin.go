@@ -41,7 +41,7 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	}
 	name := bundle.Spec.SignerName
 	old, _ := r.OldObject.(*certificatesv1.ClusterTrustBundle)
-	if name == "" || r.Operation == admission.Update && old != nil && onlyForGC(bundle, old) {
+	if name == "" || old != nil && onlyForGC(bundle, old) {
 		return nil
 	}
 	if !signer.Allowed(ctx, p.authz, r.User, signer.Attest, name) {

@@ -103,6 +103,8 @@ func TestOtherRequests(t *testing.T) {
 	elsewhere := pod(nil)
 	elsewhere.Namespace = "gone"
 	admissiontest.Refuses(t, p, admissiontest.Create(t, elsewhere), `namespaces "gone" not found`)
+	none := admissiontest.Create(t, elsewhere, func(r *admission.Request) { r.Object = &corev1.Node{} })
+	admissiontest.Refuses(t, p, none, "Resource was marked with kind Pod but was unable to be converted")
 	unnamed := pod(selector{"a": "2"})
 	unnamed.Name, unnamed.GenerateName = "", "p-"
 	admissiontest.Refuses(t, p, admissiontest.Create(t, unnamed), `pods is forbidden: pod node label selector conflicts with its namespace node label selector`)

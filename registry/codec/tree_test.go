@@ -47,6 +47,13 @@ func TestTrees(t *testing.T) {
 	if min(same, different) < 1000 {
 		t.Errorf("%d are the same, %d are not", same, different)
 	}
+	for c := range 256 {
+		u := &unstructured.Unstructured{Object: map[string]any{"kind": "x", "a": string([]byte{'a', byte(c), 'b'})}}
+		got, err := codec.Body(u)
+		if want, wantErr := json.Marshal(u); err != nil || wantErr != nil || !bytes.Equal(got, want) {
+			t.Errorf("%#v is %s, %v; wanted %s, %v", u.Object, got, err, want, wantErr)
+		}
+	}
 	bad := &unstructured.Unstructured{Object: map[string]any{"kind": "x", "a": math.NaN()}}
 	if _, err := codec.Body(bad); err == nil {
 		t.Error("encoded what is no number")

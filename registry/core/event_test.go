@@ -39,7 +39,7 @@ func strict(t *testing.T) registry.Kind {
 
 func TestEvent(t *testing.T) {
 	k := registrytest.Find(t, core.Kinds(core.Options{}), "events")
-	if k.TTL != time.Hour || !k.Rules.CreateOnUpdate {
+	if k.TTL != time.Hour || !k.Rules.CreateOnUpdate || !k.Rules.AnyFinalizer {
 		t.Errorf("%+v", k)
 	}
 	const mismatch = "does not match event.namespace"
@@ -49,6 +49,7 @@ func TestEvent(t *testing.T) {
 		{Name: "of the cluster", To: func(e *corev1.Event) { e.InvolvedObject.Namespace = "" }, Refused: []string{
 			`involvedObject.namespace: Invalid value: "": ` + mismatch}},
 		{Name: "of the cluster in default", To: func(e *corev1.Event) { e.InvolvedObject.Namespace, e.Namespace = "", "default" }},
+		{Name: "of the cluster in none", To: func(e *corev1.Event) { e.InvolvedObject.Namespace, e.Namespace = "", "" }},
 		{Name: "anything else", To: func(e *corev1.Event) { e.Type, e.Reason, e.Count = "x", "", -1 }},
 	}
 	registrytest.Create(t, k, oldEvent(), changes)

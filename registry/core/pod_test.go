@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -265,5 +266,22 @@ func podKey(name string) registry.ObjectKey {
 func near(t *testing.T, what string, at metav1.Time) {
 	if since := time.Since(at.Time); since < 0 || since > time.Minute {
 		t.Errorf("%s was %v ago", what, since)
+	}
+}
+
+// TestPodStatusClaims: a client that does not know what claims a pod has leaves them as they are.
+func TestPodStatusClaims(t *testing.T) {
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "pods")
+	old := pod("web")
+	old.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu"}}
+	old.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "c"}
+	old.Status.NodeAllocatableResourceClaimStatuses = []corev1.NodeAllocatableResourceClaimStatus{{ResourceClaimName: "c"}}
+	next := old.DeepCopy()
+	next.Status = corev1.PodStatus{}
+	k.Sub.Views["status"].PrepareUpdate(t.Context(), next, old)
+	if !equality.Semantic.DeepEqual(next.Status.ResourceClaimStatuses, old.Status.ResourceClaimStatuses) ||
+		!equality.Semantic.DeepEqual(next.Status.ExtendedResourceClaimStatus, old.Status.ExtendedResourceClaimStatus) ||
+		!equality.Semantic.DeepEqual(next.Status.NodeAllocatableResourceClaimStatuses, old.Status.NodeAllocatableResourceClaimStatuses) {
+		t.Errorf("%+v", next.Status)
 	}
 }

@@ -95,9 +95,6 @@ func defaultReplicationController(rc *corev1.ReplicationController) {
 		return
 	}
 	podspec.Default(&t.Spec)
-	if len(t.Labels) == 0 {
-		return
-	}
 	if len(rc.Spec.Selector) == 0 {
 		rc.Spec.Selector = maps.Clone(t.Labels)
 	}

@@ -336,6 +336,7 @@ func TestUpstreamLeases(t *testing.T) {
 		}
 		for key, value := range map[string][]byte{
 			"192.0.2.9": value, "192.0.2.8": []byte("k8s\x00\xff"), "192.0.2.7": []byte("{}"),
+			"192.0.2.6": []byte(`{"kind":"Endpoints","apiVersion":"v1","subsets":[{"ports":[{"port":1}]}]}`),
 		} {
 			if _, err := store.Create(t.Context(), "/registry/masterleases/"+key, value); err != nil {
 				t.Fatal(err)

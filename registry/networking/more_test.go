@@ -174,6 +174,7 @@ func TestIngressKeepsInvalidValues(t *testing.T) {
 		"an old wildcard":     {[]func(*networkingv1.Ingress){wild}, []func(*networkingv1.Ingress){wild}, nil},
 		"an old one, and one": {[]func(*networkingv1.Ingress){wild, tame}, []func(*networkingv1.Ingress){wild}, nil},
 		"a good wildcard":     {[]func(*networkingv1.Ingress){tame}, []func(*networkingv1.Ingress){wild}, []string{`spec.rules[0].http.paths: Required value`}},
+		"not an old wildcard": {[]func(*networkingv1.Ingress){pathless}, []func(*networkingv1.Ingress){wild}, []string{`spec.rules[0].http.paths: Required value`}},
 		"not of a wildcard":   {[]func(*networkingv1.Ingress){pathless}, []func(*networkingv1.Ingress){pathless}, []string{`spec.rules[0].http.paths: Required value`}},
 		"of another secret":   {[]func(*networkingv1.Ingress){secret("S")}, []func(*networkingv1.Ingress){wild}, []string{`spec.rules[0].http.paths: Required value`}},
 	} {

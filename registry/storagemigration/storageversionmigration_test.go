@@ -99,8 +99,11 @@ func TestPreparation(t *testing.T) {
 	if m.Status.ResourceVersion != "17" || m.Generation != 0 {
 		t.Errorf("updated to %+v", m)
 	}
-	m.Labels = map[string]string{"l": "v"}
+	m.Labels, m.Spec.Resource.Resource = map[string]string{"l": "v"}, "others"
 	registrytest.Replace(k, "status", m, old)
+	if m.Spec != old.Spec {
+		t.Errorf("the status has changed the spec to %+v", m.Spec)
+	}
 	if len(m.Labels) != 0 {
 		t.Errorf("the status has labels %v", m.Labels)
 	}
@@ -158,6 +161,9 @@ func TestStored(t *testing.T) {
 func TestStatusColumn(t *testing.T) {
 	k := registrytest.Find(t, storagemigration.Kinds(), "storageversionmigrations")
 	m := migration()
+	if name := k.Columns.Definitions[0]; name.Format != "" || name.Name != "Name" {
+		t.Errorf("the first column is %+v", name)
+	}
 	cell := func() any { return k.Columns.Cells(m, time.Now())[2] }
 	if got := cell(); got != "Unknown" {
 		t.Errorf("new: %v", got)

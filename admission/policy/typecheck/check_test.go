@@ -92,12 +92,14 @@ func TestCheck(t *testing.T) {
 		policy *admissionv1.ValidatingAdmissionPolicy
 		want   []string
 	}{
-		"right":           {about(deployments, "object.spec.replicas > 1 && oldObject.spec.template.spec.containers.all(c, c.image != '')"), nil},
-		"other types":     {about(deployments, "true", "object.spec.replicas > '1'"), []string{"spec.validations[1].expression apps/v1, Kind=Deployment ERROR: <input>:1:22: found no matching overload for '_>_' applied to '(int, string)'"}},
-		"no field":        {about(deployments, "object.spec.replicsa > 1"), []string{"spec.validations[0].expression apps/v1, Kind=Deployment ERROR: <input>:1:12: undefined field 'replicsa'"}},
-		"not a bool":      {about(deployments, "object.spec.replicas"), nil},
-		"request":         {about(deployments, "request.nothing == namespaceObject.metadata.name"), []string{"spec.validations[0].expression apps/v1, Kind=Deployment ERROR: <input>:1:8: undefined field 'nothing'"}},
-		"any":             {about([]admissionv1.NamedRuleWithOperations{rule("*", "v1", "deployments"), rule("apps", "*", "deployments"), rule("apps", "v1", "*", "deployments/scale")}, "object.x"), nil},
+		"right":       {about(deployments, "object.spec.replicas > 1 && oldObject.spec.template.spec.containers.all(c, c.image != '')"), nil},
+		"other types": {about(deployments, "true", "object.spec.replicas > '1'"), []string{"spec.validations[1].expression apps/v1, Kind=Deployment ERROR: <input>:1:22: found no matching overload for '_>_' applied to '(int, string)'"}},
+		"no field":    {about(deployments, "object.spec.replicsa > 1"), []string{"spec.validations[0].expression apps/v1, Kind=Deployment ERROR: <input>:1:12: undefined field 'replicsa'"}},
+		"not a bool":  {about(deployments, "object.spec.replicas"), nil},
+		"request":     {about(deployments, "request.nothing == namespaceObject.metadata.name"), []string{"spec.validations[0].expression apps/v1, Kind=Deployment ERROR: <input>:1:8: undefined field 'nothing'"}},
+		"any":         {about([]admissionv1.NamedRuleWithOperations{rule("*", "v1", "deployments"), rule("apps", "*", "deployments"), rule("apps", "v1", "*", "deployments/scale")}, "object.x"), nil},
+		"any, and one": {about([]admissionv1.NamedRuleWithOperations{rule("*", "v1", "deployments"), deployments[0]}, "object.spec.replicsa > 1"), []string{
+			"spec.validations[0].expression apps/v1, Kind=Deployment ERROR: <input>:1:12: undefined field 'replicsa'"}},
 		"another version": {about([]admissionv1.NamedRuleWithOperations{rule("apps", "v2", "deployments"), rule("core", "v1", "pods")}, "object.x"), nil},
 		"not served":      {about([]admissionv1.NamedRuleWithOperations{rule("nothing.io", "v1", "deployments")}, "object.x"), nil},
 		"no constraints":  {&admissionv1.ValidatingAdmissionPolicy{}, nil},

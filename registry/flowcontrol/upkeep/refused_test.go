@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,20 +23,41 @@ import (
 // guarded is a world in which guard may refuse to write objects, and status the conditions of schemas. It logs to log.
 type guarded struct {
 	world
-	guard, status func(ctx context.Context, name string) error
+	guard, status refusal
 	log           bytes.Buffer
+}
+
+// refusal is what refuses to write an object, or nothing.
+type refusal struct {
+	mu   sync.Mutex
+	does func(ctx context.Context, name string) error
+}
+
+func (r *refusal) set(does func(ctx context.Context, name string) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.does = does
+}
+
+func (r *refusal) judge(ctx context.Context, obj, _ registry.Object) error {
+	r.mu.Lock()
+	does := r.does
+	r.mu.Unlock()
+	if does == nil {
+		return nil
+	}
+	return does(ctx, obj.GetName())
 }
 
 func beginGuarded(t testing.TB) *guarded {
 	t.Helper()
-	yes := func(context.Context, string) error { return nil }
-	g := &guarded{guard: yes, status: yes}
+	g := &guarded{}
 	kinds := flowcontrol.Kinds()
 	for i := range kinds {
-		kinds[i].Rules.Guard = func(ctx context.Context, obj, _ registry.Object) error { return g.guard(ctx, obj.GetName()) }
+		kinds[i].Rules.Guard = g.guard.judge
 	}
 	view := kinds[0].Sub.Views["status"]
-	view.Guard = func(ctx context.Context, obj, _ registry.Object) error { return g.status(ctx, obj.GetName()) }
+	view.Guard = g.status.judge
 	kinds[0].Sub.Views["status"] = view
 	g.world = beginWith(t, kinds, upkeep.Options{Logger: slog.New(slog.NewTextHandler(&g.log, nil))})
 	return g
@@ -49,12 +71,12 @@ func TestOnceFails(t *testing.T) {
 	for _, name := range append(levels(), schemas()...) {
 		synctest.Test(t, func(t *testing.T) {
 			g := beginGuarded(t)
-			g.guard = func(_ context.Context, written string) error {
+			g.guard.set(func(_ context.Context, written string) error {
 				if written == name {
 					return errRefused
 				}
 				return nil
-			}
+			})
 			if err := g.upkeep.Once(t.Context()); !errors.Is(err, errRefused) || !strings.Contains(err.Error(), " "+name+": ") {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -93,13 +115,13 @@ func TestRetries(t *testing.T) {
 		g.once(t)
 		began := time.Now()
 		var tried []time.Duration
-		g.status = func(_ context.Context, name string) error {
+		g.status.set(func(_ context.Context, name string) error {
 			if name != "exempt" {
 				return nil
 			}
 			tried = append(tried, time.Since(began))
 			return errRefused
-		}
+		})
 		background(t, g.upkeep.Run)
 		synctest.Wait()
 		for _, name := range schemas() {
@@ -128,6 +150,7 @@ func TestRetries(t *testing.T) {
 func TestRoundFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := beginGuarded(t)
+		g.once(t)
 		background(t, g.upkeep.Run)
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
@@ -135,13 +158,13 @@ func TestRoundFails(t *testing.T) {
 			t.Errorf("the log says %s", &g.log)
 		}
 		remove(t, g.world, "flowschemas", "probes")
-		g.guard = func(context.Context, string) error { return errRefused }
+		g.guard.set(func(context.Context, string) error { return errRefused })
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if !strings.Contains(g.log.String(), "cannot keep the default flow schemas and priority levels, will retry") {
 			t.Errorf("the log says %s", &g.log)
 		}
-		g.guard = func(context.Context, string) error { return nil }
+		g.guard.set(nil)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := g.names(t, "flowschemas"); !slices.Equal(got, schemas()) {
@@ -164,10 +187,10 @@ func TestEndsInWrites(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := beginGuarded(t)
 			if of == "objects" {
-				g.guard = hang
+				g.guard.set(hang)
 			} else {
 				g.once(t)
-				g.status = hang
+				g.status.set(hang)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 			defer cancel()

@@ -184,6 +184,16 @@ func TestRestored(t *testing.T) {
 				return *read[*level](t, w, "prioritylevelconfigurations", "system").Spec.Limited.NominalConcurrencyShares == 30
 			},
 		},
+		"a suggested level is taken over": {
+			func(t *testing.T, w world) {
+				change(t, w, "prioritylevelconfigurations", "system", func(l *level) {
+					l.Annotations[flowcontrolv1.AutoUpdateAnnotationKey], l.Spec.Limited.NominalConcurrencyShares = "false", new(int32(7))
+				})
+			},
+			func(t *testing.T, w world) bool {
+				return *read[*level](t, w, "prioritylevelconfigurations", "system").Spec.Limited.NominalConcurrencyShares == 7
+			},
+		},
 		"a suggested schema is taken over": {
 			func(t *testing.T, w world) {
 				change(t, w, "flowschemas", "probes", func(s *schema) {

@@ -95,3 +95,28 @@ func TestDeprecatedNodeLabel(t *testing.T) {
 		}
 	}
 }
+
+// TestDeclared: what is declared is said in the words of the declaration, and what is not covered by one as it is written.
+func TestDeclared(t *testing.T) {
+	p := field.NewPath("x")
+	written := func(origin string) *field.Error { return field.Invalid(p, "a", "written").WithOrigin(origin) }
+	declared := field.Invalid(p, "a", "declared").WithOrigin("o")
+	for name, c := range map[string]struct {
+		written, declared field.ErrorList
+		want              string
+	}{
+		"nothing":         {nil, nil, ""},
+		"covered":         {field.ErrorList{written("o").MarkCoveredByDeclarative()}, field.ErrorList{declared}, "declared"},
+		"of another rule": {field.ErrorList{written("p").MarkCoveredByDeclarative()}, field.ErrorList{declared}, "written declared"},
+		"not covered":     {field.ErrorList{written("o")}, field.ErrorList{declared}, "written declared"},
+		"covered in vain": {field.ErrorList{written("o").MarkCoveredByDeclarative()}, nil, "written"},
+	} {
+		var got []string
+		for _, e := range check.Declared(c.written, c.declared) {
+			got = append(got, e.Detail)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
