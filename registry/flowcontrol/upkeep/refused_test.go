@@ -146,6 +146,42 @@ func TestRetries(t *testing.T) {
 	})
 }
 
+// TestRetriesGoOn: failures that last, of schemas that came one after the other, do not make the pauses longer and longer.
+func TestRetriesGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := beginGuarded(t)
+		g.once(t)
+		var last time.Time
+		var longest time.Duration
+		g.status.set(func(context.Context, string) error {
+			if now := time.Now(); !last.IsZero() {
+				longest = max(longest, now.Sub(last))
+			}
+			last = time.Now()
+			return errRefused
+		})
+		background(t, g.upkeep.Run)
+		for _, name := range []string{"a", "b", "c"} {
+			time.Sleep(17 * time.Second)
+			create(t, g.world, "flowschemas", flow(name, "system", nil))
+			g.upkeep.Wake()
+		}
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		if longest > 2*time.Minute {
+			t.Errorf("no attempt for %s", longest)
+		}
+		g.status.set(nil)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		for _, name := range append(schemas(), "a", "b", "c") {
+			if got := dangling(t, g.world, name); got == "" {
+				t.Errorf("%s has no condition", name)
+			}
+		}
+	})
+}
+
 // TestRoundFails: a round that fails is logged and comes again; one that does not is not logged.
 func TestRoundFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

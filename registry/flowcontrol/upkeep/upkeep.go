@@ -113,7 +113,7 @@ func (u *Upkeep) Run(ctx context.Context) error {
 			return nil
 		case err != nil:
 			u.log.Warn("cannot set the conditions of flow schemas, will retry", "error", err)
-			retry = max(2*retry, firstRetry) // until the truce
+			retry = min(max(2*retry, firstRetry), truce)
 			again.Reset(retry)
 		default:
 			if retry = 0; wait > 0 {
