@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,10 +28,31 @@ import (
 	"github.com/keelson-dev/keelson/pki"
 )
 
-// program builds the example once for the tests of this package.
+// built is the example, which takes longer to link than most tests to run.
+var built func() (clusterprocess.Program, error) // made by TestMain
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "keelson-cluster-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755) // other users run it, too
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	built = sync.OnceValues(func() (clusterprocess.Program, error) { return clusterprocess.Build(context.Background(), dir) })
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// program is the example, built once for all tests of this package.
 func program(t *testing.T) clusterprocess.Program {
 	t.Helper()
-	p, err := clusterprocess.Build(t.Context(), t.TempDir())
+	p, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
