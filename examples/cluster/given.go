@@ -3,14 +3,15 @@ package main
 import (
 	"flag"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/keelson-dev/keelson/apiserver/zpages"
 	"github.com/keelson-dev/keelson/cluster"
 )
 
-// given are the flags with their values, those that were left out with their defaults. None of them is a secret: passwords,
-// tokens and keys are in files.
+// given are the flags with their values, those that were left out with their defaults. Passwords, tokens and keys are in files;
+// those that somebody writes into a URL are left out.
 type given map[string]string
 
 // flagsOf returns the flags of a set that has parsed args.
@@ -36,6 +37,10 @@ func flagsOf(f *flag.FlagSet, args []string) given {
 		if one.Value.String() == "" && value != "" {
 			all[name] = strings.TrimPrefix(all[name]+","+value, ",")
 		}
+	}
+	login := regexp.MustCompile(`://[^/,]*@`)
+	for name, value := range all {
+		all[name] = login.ReplaceAllString(value, "://xxxxx@")
 	}
 	return all
 }

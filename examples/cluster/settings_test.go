@@ -59,13 +59,14 @@ func TestFlags(t *testing.T) {
 
 // TestGiven: what /flagz tells, also of flags that are functions, in every way to write them.
 func TestGiven(t *testing.T) {
-	args := []string{"--nodes", "3", "-storage=memory", "--enable-admission-plugins", "AlwaysDeny", "--enable-admission-plugins=AlwaysAdmit", "--verbose", "--anonymous-auth=false", "--oidc-required-claim", "a=b"}
+	args := []string{"--nodes", "3", "-storage=memory", "--enable-admission-plugins", "AlwaysDeny", "--enable-admission-plugins=AlwaysAdmit", "--verbose", "--anonymous-auth=false", "--oidc-required-claim", "a=b", "--storage=etcd",
+		"--etcd-endpoints", "https://ann:s3cr3t@a:1,https://b:1,https://bob:s3c@r3t@c:1"}
 	s, err := parse(args, func(string) string { return "/home" }, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"nodes": "3", "storage": "memory", "enable-admission-plugins": "AlwaysDeny,AlwaysAdmit", "verbose": "true", "anonymous-auth": "false", "oidc-required-claim": "a=b", "listen": defaultListen, "disable-admission-plugins": "",
+		"nodes": "3", "storage": "etcd", "etcd-endpoints": "https://xxxxx@a:1,https://b:1,https://xxxxx@c:1", "enable-admission-plugins": "AlwaysDeny,AlwaysAdmit", "verbose": "true", "anonymous-auth": "false", "oidc-required-claim": "a=b", "listen": defaultListen, "disable-admission-plugins": "",
 	} {
 		if got, ok := s.given[name]; !ok || got != want {
 			t.Errorf("%s: %q", name, got)
