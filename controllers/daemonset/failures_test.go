@@ -93,9 +93,10 @@ func TestReported(t *testing.T) {
 		"asking for the set": {func(b *bench) { b.nodes("a"); create(b, logs()) }, faults.Fault{Verb: faults.Get, Resource: "daemonsets"}, "down"},
 		"forgetting": {func(b *bench) {
 			old(b)
-			b.change(func(set *appsv1.DaemonSet) { set.Spec.RevisionHistoryLimit = new(int32(0)) })
 			b.reconcile("")
 			b.after(time.Second)
+			// Only now: the reconciliation above forgets the old revision if it sees the last pod of it go.
+			b.change(func(set *appsv1.DaemonSet) { set.Spec.RevisionHistoryLimit = new(int32(0)) })
 		}, faults.Fault{Verb: faults.Delete, Resource: "controllerrevisions"}, "failed to clean up revisions of DaemonSet: down"},
 		"writing the status": {func(b *bench) { b.nodes("a"); create(b, logs()) }, faults.Fault{Verb: faults.Update, Resource: "daemonsets/status", Times: 2},
 			"error storing status for daemon set ns/log: down"},
