@@ -59,6 +59,25 @@ func TestZonesFallOneByOne(t *testing.T) {
 	})
 }
 
+// TestZoneComesAgain: a zone whose nodes went while all zones were silent is a new one when it has nodes again, and one
+// that was not silent: the others stay as they were.
+func TestZoneComesAgain(t *testing.T) {
+	inBubble(t, nil, func(b *bench) { b.healthy("east/0", "west/0") }, func(b *bench) {
+		b.until(2 * time.Second)
+		b.hearts["east-0"]()
+		b.hearts["west-0"]()
+		b.until(2 * time.Minute)
+		b.deleteNode("west-0")
+		b.until(130 * time.Second)
+		b.healthy("west/1")
+		b.until(10 * time.Minute)
+		b.wantTaints("west-1")
+		if n := b.evicting(); n != 0 {
+			b.Errorf("%d nodes evict", n)
+		}
+	})
+}
+
 // TestGraceAnew: a node that was not found silent while none was ready gets the whole grace period once one is.
 func TestGraceAnew(t *testing.T) {
 	inBubble(t, nil, func(b *bench) { b.healthy("a", "b") }, func(b *bench) {

@@ -37,6 +37,8 @@ func TestFollow(t *testing.T) {
 			Pods:     informer.New(controllerstest.Source[*corev1.Pod](b.api, controllerstest.Pods()), informer.Options{}),
 			Services: informer.New(controllerstest.Source[*corev1.Service](b.api, in("services")), informer.Options{}),
 		}
+		events := informer.New(controllerstest.Source[informer.Object](b.api, in("events")), informer.Options{}) // are never counted
+		sources.Counted = map[schema.GroupResource]*informer.Informer[informer.Object]{{Resource: "events"}: events}
 		c := resourcequota.New(sources, b.api, resourcequota.Options{})
 		leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
 		type counted = map[schema.GroupResource]*informer.Informer[informer.Object]
@@ -58,6 +60,12 @@ func TestFollow(t *testing.T) {
 			}
 		}
 		create("a", "b")
+		secrets := informer.New(controllerstest.Source[informer.Object](b.api, in("secrets")), informer.Options{})
+		for _, all := range []counted{{{Resource: "secrets"}: secrets}, nil} { // before it runs, there is nothing to wait for
+			if err := c.Follow(t.Context(), all); err != nil {
+				t.Fatal(err)
+			}
+		}
 		b.create("resourcequotas", quotaOf("count/leases.coordination.k8s.io", "9", "pods", "9"))
 		controllerstest.Go(t, sources.Quotas, sources.Pods, sources.Services, controllers.NewLoop(c, controllers.Options{Workers: 5}))
 		b.used("pods=0") // of leases it knows nothing
@@ -72,8 +80,8 @@ func TestFollow(t *testing.T) {
 		create("c")
 		b.used("count/leases.coordination.k8s.io=2 pods=0")
 		all, err := follow(t.Context(), true)
-		if err == nil {
-			err = c.Follow(t.Context(), all) // the same again
+		for _, next := range []counted{all, nil, all} { // the same again, at once and after it was gone
+			err = errors.Join(err, c.Follow(t.Context(), next))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -104,8 +112,14 @@ func TestFollow(t *testing.T) {
 		b.used("count/leases.coordination.k8s.io=1 pods=0")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := follow(ctx, false); !errors.Is(err, context.DeadlineExceeded) {
+		never, err := follow(ctx, false)
+		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("an informer that nobody runs: %v", err)
+		}
+		again, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := c.Follow(again, never); err != nil { // which is not new any more
+			t.Error(err)
 		}
 	})
 }

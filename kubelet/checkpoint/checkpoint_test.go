@@ -445,6 +445,8 @@ func TestWhatIsWritten(t *testing.T) {
 		{func() error { return p.Admit(limited, newPod("b", "1")) }, true, 2, 0},
 		{func() error { return p.SetBackoff("a", "c", wait) }, true, 2, 1},
 		{func() error { return p.SetBackoff("unheard of", "c", wait) }, false, 2, 1},
+		{func() error { return p.SetInForce("a", nil) }, false, 2, 1},
+		{func() error { return p.SetInForce("unheard of", nil) }, false, 2, 1},
 		{func() error { return p.Forget("b") }, true, 1, 1},
 		{func() error { return p.Forget("b") }, false, 1, 1},
 	} {

@@ -2,12 +2,14 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -485,16 +487,29 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// TestNobodyByDefault: a server without an authenticator and an authorizer refuses everybody.
+// TestNobodyByDefault: a server without an authenticator or an authorizer refuses everybody, and says why in its log.
 func TestNobodyByDefault(t *testing.T) {
-	for name, o := range map[string]server.Options{
-		"nothing": {},
-		"authn":   {Authenticator: authn.Func(func(*http.Request) (*authn.Identity, error) { return &authn.Identity{Name: "jane"}, nil })},
+	says := func(id *authn.Identity, err error) authn.Authenticator {
+		return authn.Func(func(*http.Request) (*authn.Identity, error) { return id, err })
+	}
+	everybody := trusting().Authorizer
+	for name, c := range map[string]struct {
+		options server.Options
+		code    int
+		why     string
+	}{
+		"nothing":       {server.Options{}, http.StatusUnauthorized, authn.ErrNoCredentials.Error()},
+		"authenticator": {server.Options{Authenticator: says(&authn.Identity{Name: "jane"}, nil)}, http.StatusForbidden, ""},
+		"authorizer":    {server.Options{Authorizer: everybody}, http.StatusUnauthorized, authn.ErrNoCredentials.Error()},
+		"nobody":        {server.Options{Authorizer: everybody, Authenticator: says(nil, nil)}, http.StatusUnauthorized, authn.ErrNoCredentials.Error()},
+		"expired":       {server.Options{Authorizer: everybody, Authenticator: says(nil, errors.New("it has expired"))}, http.StatusUnauthorized, "it has expired"},
 	} {
+		var log bytes.Buffer
+		c.options.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		w := httptest.NewRecorder()
-		server.New(pods{}, &runtime{}, o).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
-		if w.Code != http.StatusUnauthorized && w.Code != http.StatusForbidden {
-			t.Errorf("%s: %d", name, w.Code)
+		server.New(pods{}, &runtime{}, c.options).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+		if w.Code != c.code || !strings.Contains(log.String(), c.why) {
+			t.Errorf("%s: %d, logged %s", name, w.Code, &log)
 		}
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -64,6 +64,9 @@ func TestProblemsAreTold(t *testing.T) {
 		}
 		return nil
 	}})
+	if err := os.Symlink("nowhere", filepath.Join(dir, "b.yaml")); err != nil {
+		t.Fatal(err)
+	}
 	for content, want := range map[string]string{
 		"\t:":               "couldn't parse as pod(",
 		"[1, 2]":            "couldn't parse as pod(",
@@ -96,6 +99,21 @@ func TestProblemsAreTold(t *testing.T) {
 			t.Errorf("got %s, logged %s", got, log.text())
 		}
 	})
+	// A problem that the file itself has not is gone when it is over, and a link to nothing says nothing of its later file.
+	if err := os.Chmod(filepath.Join(dir, "a.yaml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "a.yaml", manifest("bad", ""))
+	list(t, d)
+	refused = nil
+	if got := names(list(t, d)); got != "default/bad-node1" {
+		t.Errorf("what is not refused any more is not there: %s", got)
+	}
+	log.reset()
+	write(t, dir, "nowhere", "")
+	if list(t, d); !strings.Contains(log.text(), "b.yaml") {
+		t.Errorf("a file that became empty: logged %s", log.text())
+	}
 }
 
 // Mirrors need everything that they look at.

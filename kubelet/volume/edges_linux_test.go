@@ -100,18 +100,25 @@ func TestMessagesThatAreKept(t *testing.T) {
 	v, dir := node(t, nil, volume.Options{Rootless: true})
 	p := pod()
 	messages := filepath.Join(dir, "pods/uid-1/containers/main")
-	fill := func() {
-		for i := range 14 {
-			for prefix, text := range map[string]string{"full": "x", "empty": ""} {
-				file := write(t, text, messages, fmt.Sprintf("%s-%02d", prefix, i))
-				when := time.Unix(int64(1000-i), 0)
+	fill := func(n int, kinds ...string) {
+		for i := range n {
+			for _, prefix := range kinds {
+				file := write(t, map[string]string{"full": "x"}[prefix], messages, fmt.Sprintf("%s-%02d", prefix, i))
+				when := time.Unix(int64(1000+i), 0)
 				if err := os.Chtimes(file, when, when); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 	}
-	fill()
+	fill(10, "full")
+	if _, err := v.Mounts(t.Context(), request(p)); err != nil || exists(filepath.Join(messages, "full-00")) || !exists(filepath.Join(messages, "full-01")) {
+		t.Errorf("the oldest of ten does not make room for the new one: %v", err)
+	}
+	if err := os.RemoveAll(messages); err != nil {
+		t.Fatal(err)
+	}
+	fill(14, "full", "empty")
 	v.SetStep(func(op, _ string) error {
 		if op == "remove" {
 			return errDead
@@ -137,7 +144,7 @@ func TestMessagesThatAreKept(t *testing.T) {
 	}
 	for _, prefix := range []string{"empty", "full"} {
 		for i := range 9 {
-			want = append(want, fmt.Sprintf("%s-%02d", prefix, i))
+			want = append(want, fmt.Sprintf("%s-%02d", prefix, i+5))
 		}
 	}
 	if !slices.Equal(got, want) || len(list) != len(want)+1 {

@@ -26,6 +26,7 @@ func TestMounts(t *testing.T) {
 		err      string
 	}{
 		"plain":         {mount: corev1.VolumeMount{}},
+		"as it is":      {mount: corev1.VolumeMount{MountPath: "/a//b/"}, want: cri.Mount{ContainerPath: "/a//b/"}},
 		"readOnly":      {mount: corev1.VolumeMount{ReadOnly: true}, want: cri.Mount{ReadOnly: true}},
 		"none":          {mount: corev1.VolumeMount{MountPropagation: spread(corev1.MountPropagationNone)}},
 		"fromHost":      {mount: corev1.VolumeMount{MountPropagation: spread(corev1.MountPropagationHostToContainer)}, want: cri.Mount{Propagation: cri.PropagationHostToContainer}},
@@ -53,7 +54,9 @@ func TestMounts(t *testing.T) {
 				c.mount.Name = "v"
 			}
 			p.Spec.Volumes = append(p.Spec.Volumes, vol("claim", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}}))
-			c.mount.MountPath = "relative"
+			if c.mount.MountPath == "" {
+				c.mount.MountPath, c.want.ContainerPath = "relative", "/relative"
+			}
 			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{c.mount}
 			list, err := v.Mounts(t.Context(), request(p))
 			if c.err != "" {
@@ -63,7 +66,7 @@ func TestMounts(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			} else {
-				c.want.ContainerPath, c.want.HostPath, c.want.SELinuxRelabel = "/relative", v.Path(p, "v"), true
+				c.want.HostPath, c.want.SELinuxRelabel = v.Path(p, "v"), true
 				if got := list[0]; fmt.Sprint(got) != fmt.Sprint(c.want) {
 					t.Errorf("got %+v\nwant %+v", got, c.want)
 				}

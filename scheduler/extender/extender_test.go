@@ -96,6 +96,7 @@ func verdicts(d scheduler.Decision) []string {
 }
 
 func TestFilter(t *testing.T) {
+	const question = `/base/filter {"Pod":{"metadata":{"name":"p","namespace":"ns","uid":"uid-p"},"spec":{"containers":null},"status":{}},"Nodes":null,"NodeNames":["a","b","c","d"]}`
 	const mixed = `{"Nodes":null,"NodeNames":["a"],"FailedNodes":{"b":"too warm","c":"too cold"},"FailedAndUnresolvableNodes":{"c":"broken"},"Error":""}`
 	want := []string{
 		"a 0", "b refused by extender: too warm, unresolvable false", "c refused by extender: broken, unresolvable true",
@@ -117,7 +118,7 @@ func TestFilter(t *testing.T) {
 		"unknown node, by node":   {false, `{"Nodes":{"items":[{"metadata":{"name":"x"}}]}}`, nil, `claims a filtered node "x" which is not found in the input node list`},
 		"not JSON":                {true, `<html>`, nil, "invalid character '<' looking for beginning of value"},
 		"nothing":                 {true, ``, nil, "EOF"},
-		"huge":                    {true, `{"Error":"` + strings.Repeat("x", 5<<20) + `"}`, nil, "failed filter with extender at URL URL/base/filter: the answer has more than"},
+		"huge":                    {true, `{"Error":"` + strings.Repeat("x", 5<<20) + `"}`, nil, fmt.Sprintf("failed filter with extender at URL URL/base/filter: the answer has more than %d bytes", 4<<20+2*(len(question)-len("/base/filter ")))},
 	} {
 		p := serve(t, c.answer)
 		config := p.config()
@@ -131,7 +132,6 @@ func TestFilter(t *testing.T) {
 				t.Errorf("%s: %v (-want +got)\n%s", name, d.Err, diff)
 			}
 		}
-		question := `/base/filter {"Pod":{"metadata":{"name":"p","namespace":"ns","uid":"uid-p"},"spec":{"containers":null},"status":{}},"Nodes":null,"NodeNames":["a","b","c","d"]}`
 		if c.cache && (len(p.asked) != 1 || p.asked[0] != question) {
 			t.Errorf("%s: asked %q, want %s", name, p.asked, question)
 		}
@@ -177,6 +177,30 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestConnections: they are of HTTP/2 where a program speaks it, and last as long as upstream's.
+func TestConnections(t *testing.T) {
+	for said, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Minute: time.Minute} {
+		question, handshake, idle := start(t, extender.Config{Timeout: said}).Limits()
+		if question != want || handshake != 10*time.Second || idle != 90*time.Second {
+			t.Errorf("%s: %s, %s and %s", said, question, handshake, idle)
+		}
+	}
+	protocol := make(chan string, 1)
+	p := &program{Server: httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protocol <- r.Proto
+		_, _ = io.WriteString(w, "{}")
+	}))}
+	p.EnableHTTP2 = true
+	p.StartTLS()
+	t.Cleanup(p.Close)
+	if err := start(t, p.config()).Bind(t.Context(), pod("p"), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-protocol; got != "HTTP/2.0" {
+		t.Errorf("asked with %s", got)
+	}
+}
+
 func TestPrioritize(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer string
@@ -186,6 +210,7 @@ func TestPrioritize(t *testing.T) {
 		"scores":       {`[{"Host":"a","Score":10},{"Host":"b","Score":3}]`, []string{"a 200", "b 60", "c 0"}, ""},
 		"unknown node": {`[{"Host":"x","Score":10},{"Host":"b","Score":3}]`, []string{"a 0", "b 60", "c 0"}, ""},
 		"failure":      {`[`, []string{"a 0", "b 0", "c 0"}, ""},
+		"zero":         {`[{"Host":"a","Score":0},{"Host":"b","Score":1}]`, []string{"a 0", "b 20", "c 0"}, ""},
 		"too good":     {`[{"Host":"a","Score":11}]`, nil, `extender "URL/base/" returns an invalid score 11 for node "a", it should be in the range of [0, 10]`},
 		"too bad":      {`[{"Host":"a","Score":-1}]`, nil, `returns an invalid score -1 for node "a"`},
 	} {
@@ -204,6 +229,17 @@ func TestPrioritize(t *testing.T) {
 		}
 		if s := d.Verdicts[0].Scores; len(s) != 1 || s[0].Skipped != (name == "failure") || s[0].Priority != config.URL {
 			t.Errorf("%s: scores %+v", name, s)
+		}
+	}
+}
+
+// TestNothingToAsk: a program without the verbs for choosing a node is not asked about any pod.
+func TestNothingToAsk(t *testing.T) {
+	for c, want := range map[*extender.Config]bool{
+		{}: true, {Bind: "bind"}: true, {Filter: "filter"}: false, {Prioritize: "prioritize"}: false, {Preempt: "preempt"}: false,
+	} {
+		if got := start(t, *c).SkipAsk(pod("p")); got != want {
+			t.Errorf("%+v: skipped is %t", c, got)
 		}
 	}
 }

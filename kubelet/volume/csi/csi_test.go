@@ -1,9 +1,11 @@
 package csi_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -21,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
+	"github.com/keelson-dev/keelson/client/faults"
 	"github.com/keelson-dev/keelson/controllers/attachdetach"
 	"github.com/keelson-dev/keelson/controllers/controllerstest"
 	"github.com/keelson-dev/keelson/kubelet/volume/csi"
@@ -146,9 +149,14 @@ func TestRestart(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.script.set(func() { b.script.fail = map[string]error{} })
+			// Another driver's volume of the same handle is another volume.
+			content, err := os.ReadFile(filepath.Join(b.at(mountOf("p")), "vol_data.json"))
+			other := filepath.Join(b.at(mountOf("q")), "vol_data.json")
+			b.must(errors.Join(err, os.MkdirAll(filepath.Dir(other), 0o750), os.WriteFile(other, bytes.ReplaceAll(content, []byte(driverName), []byte("other.example.com")), 0o600)))
 			b.restart()
 			b.must(b.tearDown(mountOf("p")))
 			b.took(test.took)
+			b.must(os.Remove(other))
 			b.bare()
 		})
 	}
@@ -212,7 +220,8 @@ func TestLyingDriver(t *testing.T) {
 
 // TestAttached: a volume is reported in use before anything is done with it, and waited for.
 func TestAttached(t *testing.T) {
-	b := start(t, csi.Options{})
+	var log lines
+	b := start(t, csi.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	name := attachdetach.VolumeName(driverName, "h")
 	err := b.setUp(mountOf("p"))
 	var later interface{ RetryAfter() time.Duration }
@@ -303,10 +312,31 @@ func TestAttached(t *testing.T) {
 	}
 	b.must(b.tearDown(another))
 	b.must(b.setUp(mountOf("p")))
+	const lost = "reporting the volumes in use failed"
+	if strings.Contains(log.String(), lost) {
+		t.Errorf("logged is %s", log.String())
+	}
+	b.api.Inject(faults.Fault{Verb: faults.Patch, Resource: "nodes/status", Err: errDown, Times: 1})
+	b.must(b.tearDown(mountOf("p"))) // which is over, whoever hears of it
+	if !strings.Contains(log.String(), lost) {
+		t.Errorf("logged is %s", log.String())
+	}
+	b.must(b.setUp(mountOf("p")))
 	b.must(b.tearDown(mountOf("p")))
 	if got := get[*corev1.Node](b, "nodes", "", "node").Status.VolumesInUse; !slices.Equal(got, []corev1.UniqueVolumeName{"example.com/other"}) {
 		t.Errorf("in use: %v", got)
 	}
+}
+
+// TestLostReport: that a volume is in use no more is reported later if that was lost, while there are others.
+func TestLostReport(t *testing.T) {
+	b := start(t, csi.Options{}, object(nil))
+	b.must(b.setUp(mountOf("p")))
+	node := get[*corev1.Node](b, "nodes", "", "node").DeepCopy()
+	node.Status.VolumesInUse = []corev1.UniqueVolumeName{attachdetach.VolumeName(driverName, "gone")}
+	_, err := b.api.Others.Update(b.Context(), client.Target{Resource: corev1.SchemeGroupVersion.WithResource("nodes"), Name: "node", Subresource: "status"}, node, metav1.UpdateOptions{})
+	b.must(err)
+	b.eventually("reported again", func() bool { return len(get[*corev1.Node](b, "nodes", "", "node").Status.VolumesInUse) == 0 })
 }
 
 // TestInline: volumes in the specs of pods are published only, by drivers that say so.
@@ -387,12 +417,16 @@ func TestRepublish(t *testing.T) {
 	}}, object(func(s *storagev1.CSIDriverSpec) { s.RequiresRepublish = new(true) }))
 	b.must(b.setUp(mountOf("p")))
 	b.took("stage h, publish h")
+	b.drivers.Age(b.at(mountOf("p")), 5*time.Second)
 	b.must(b.setUp(mountOf("p"))) // too soon for that
 	b.took("")
+	b.drivers.Age(b.at(mountOf("p")), 5*time.Second)
+	b.must(b.setUp(mountOf("p")))
+	b.took("publish h")
 	if uid := <-synced; uid != "uid-p" {
 		t.Errorf("%s is synced", uid)
 	}
-	b.restart() // or time passes
+	b.restart()
 	b.script.set(func() { b.script.fail["publish"] = errDriver })
 	b.must(os.WriteFile(filepath.Join(b.at(mountOf("p")), "mount", "kept"), nil, 0o600))
 	if err := b.setUp(mountOf("p")); err == nil {
@@ -413,10 +447,15 @@ func TestExpand(t *testing.T) {
 	m := mountOf("p")
 	m.Claim.Spec = corev1.PersistentVolumeClaimSpec{AccessModes: m.Persistent.Spec.AccessModes, Resources: corev1.VolumeResourceRequirements{Requests: m.Persistent.Spec.Capacity}}
 	m.Claim.Status.Phase = corev1.ClaimBound
-	m.Claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue}}
+	for _, c := range []corev1.PersistentVolumeClaimConditionType{corev1.PersistentVolumeClaimResizing, corev1.PersistentVolumeClaimFileSystemResizePending, "example.com/Kept"} {
+		m.Claim.Status.Conditions = append(m.Claim.Status.Conditions, corev1.PersistentVolumeClaimCondition{Type: c, Status: corev1.ConditionTrue})
+	}
 	m.Claim = controllerstest.Add(t, b.api, m.Claim)
 	b.must(b.setUp(m))
 	b.took("stage h, publish h")
+	b.drivers.Age(b.at(m), time.Hour)
+	b.must(b.setUp(m)) // its driver does not want it published again
+	b.took("")
 	grown := m.Persistent.DeepCopy()
 	grown.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *m.Persistent.Spec.Capacity.Storage()}
 	size := grown.Spec.Capacity[corev1.ResourceStorage]
@@ -430,7 +469,7 @@ func TestExpand(t *testing.T) {
 	b.must(b.setUp(m))
 	b.took("expand h 2147483648")
 	claim := get[*corev1.PersistentVolumeClaim](b, "persistentvolumeclaims", "default", "c")
-	if claim.Status.Capacity.Storage().Cmp(size) != 0 || len(claim.Status.Conditions) > 0 {
+	if c := claim.Status.Conditions; claim.Status.Capacity.Storage().Cmp(size) != 0 || len(c) != 1 || c[0].Type != "example.com/Kept" {
 		t.Errorf("claim: %+v", claim.Status)
 	}
 	m.Claim = claim

@@ -125,8 +125,10 @@ func TestOwnNothing(t *testing.T) {
 	b := start(t, csi.Options{}, object(nil))
 	b.script.mount = func(string) error { return nil }
 	m := mountOf("p")
-	m.Pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(someGroup())}
-	if err := b.setUp(m); err == nil || !strings.HasPrefix(err.Error(), "applyFSGroup failed for vol h: ") {
-		t.Errorf("%v", err)
+	for _, policy := range []corev1.PodFSGroupChangePolicy{corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch} {
+		m.Pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(someGroup()), FSGroupChangePolicy: &policy}
+		if err := b.setUp(m); err == nil || !strings.HasPrefix(err.Error(), "applyFSGroup failed for vol h: ") {
+			t.Errorf("%s: %v", policy, err)
+		}
 	}
 }
