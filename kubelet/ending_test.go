@@ -167,6 +167,31 @@ func TestWhatAPodLeavesStays(t *testing.T) {
 	}
 }
 
+// TestWhatARefusedPodLeavesStays: a pod that was rejected, or that had ended before this kubelet, exists as long as
+// something of it does.
+func TestWhatARefusedPodLeavesStays(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Pod){
+		"rejected": func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: "plan9"} },
+		"ended":    func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded },
+	} {
+		withEstate(t, simulated.Options{}, func(n *node, e *estate) {
+			e.set(func(e *estate) { e.busy = map[string]time.Duration{"volumes": 20 * time.Second} })
+			n.pods.Put(newPod("web", change))
+			n.after(time.Second)
+			n.remove("web", 30)
+			n.after(18 * time.Second)
+			if _, there := n.pods.Get("default", "web"); !there {
+				t.Errorf("%s: the pod is gone, and its volumes are still there", name)
+			}
+			n.after(12 * time.Second)
+			n.leftNothing()
+			if _, there := n.pods.Get("default", "web"); there {
+				t.Errorf("%s: the pod is still there", name)
+			}
+		})
+	}
+}
+
 // TestEndIsToldInTheEnd: the end of a pod is reported even if its volumes took a while to be removed, and nothing else
 // changed when they were.
 func TestEndIsToldInTheEnd(t *testing.T) {

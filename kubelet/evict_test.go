@@ -138,6 +138,34 @@ func TestEvictWithinItsOwnGrace(t *testing.T) {
 	})
 }
 
+// TestEvictAtOnce: without a grace a pod gets the two seconds that each has. One that has failed and is about to end is
+// not to be evicted.
+func TestEvictAtOnce(t *testing.T) {
+	withStatic(t, slow(), func(n *staticNode) {
+		n.pods.Put(newPod("web"))
+		n.pods.Put(newPod("late"))
+		n.after(time.Second)
+		late := n.pod("late").DeepCopy()
+		late.Status.Phase = corev1.PodFailed // as somebody else says
+		n.pods.Put(late)
+		n.after(time.Second)
+		if n.kubelet.Ended("uid-of-late") {
+			t.Error("it has ended already")
+		}
+		if list := n.kubelet.Active(); len(list) != 1 || list[0].Name != "web" {
+			t.Errorf("active are %v", list)
+		}
+		began, hasty := time.Now(), short
+		hasty.Grace = 0
+		if err := n.kubelet.Evict(context.Background(), "uid-of-web", hasty); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < 2*time.Second || took >= 3*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 // TestEvictGivesUp: the caller's wait ends with its context, and the pod still ends.
 func TestEvictGivesUp(t *testing.T) {
 	withStatic(t, slow(), func(n *staticNode) {
@@ -162,20 +190,23 @@ func TestEvictGivesUp(t *testing.T) {
 func TestEvictWhatDoesNotRun(t *testing.T) {
 	rt := simulated.Options{Images: []string{"nginx"}, Program: func(simulated.Process) simulated.Program {
 		return simulated.Program{Exits: true, ExitCode: 1}
+	}, Behave: func(op simulated.Operation) simulated.Outcome {
+		return simulated.Outcome{Hang: op.Verb == simulated.PullImage}
 	}}
 	withStatic(t, rt, func(n *staticNode) {
 		n.pods.Put(newPod("crashing"))
+		n.pods.Put(newPod("pulling", func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "hangs" }))
 		n.pods.Put(newPod("starting", func(pod *corev1.Pod) {
 			pod.Spec.Containers[0].Image, pod.Spec.Containers[0].ImagePullPolicy = "missing", corev1.PullNever
 		}))
 		n.after(20 * time.Second)
-		for _, name := range []string{"crashing", "starting"} {
+		for _, name := range []string{"crashing", "starting", "pulling"} {
 			if err := n.kubelet.Evict(context.Background(), types.UID("uid-of-"+name), short); err != nil {
 				t.Error(err)
 			}
 		}
 		n.after(10 * time.Minute)
-		for _, name := range []string{"crashing", "starting"} {
+		for _, name := range []string{"crashing", "starting", "pulling"} {
 			pod := n.pod(name)
 			if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != "Evicted" || condition(pod, corev1.DisruptionTarget) == nil {
 				t.Errorf("%s: %+v", name, pod.Status)

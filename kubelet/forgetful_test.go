@@ -68,8 +68,10 @@ func TestResizeStepsThatFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &scales{furniture: &furniture{}, now: cri.Resources{MemoryLimit: 4 << 30}, want: cri.Resources{MemoryLimit: 2 << 30}}
 			withFaults(t, simulated.Options{}, kubelet.Host{Cgroups: s}, func(n *node, f *faulty, _ *[]string) {
+				s.fail(errOnFire, errOnFire) // of which a pod that is not resized hears nothing
 				n.pods.Put(resizable("web", "1"))
 				n.after(time.Second)
+				n.expectEventsAbout("Resize")
 				f.breaks(c.method, c.err)
 				s.fail(c.limits, c.limit)
 				n.resize("web", func(s *corev1.PodSpec) {

@@ -201,6 +201,36 @@ func withAllProbes(p *corev1.Pod) {
 	c.LivenessProbe, c.ReadinessProbe = getProbe("/live"), getProbe("/ready")
 }
 
+// TestReadyIsAskedAgain: what was ready under an earlier kubelet is so until its probe says otherwise.
+func TestReadyIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rt := simulated.New(simulated.Options{})
+		l := &probeLog{counts: map[string]int{}}
+		o := kubelet.Options{Host: kubelet.Host{Prober: l}}
+		n := w.run(rt, o)
+		w.pods.Put(newPod("web", withAllProbes))
+		n.after(5 * time.Second)
+		n.stop()
+		l.mu.Lock()
+		l.answer = func(_ context.Context, path string) error {
+			if path == "/ready" {
+				return errors.New("not yet")
+			}
+			return nil
+		}
+		l.mu.Unlock()
+		before := l.asked("/ready")
+		n = w.run(rt, o)
+		n.after(time.Minute)
+		if got := summary(n.pod("web")); got != "web Running main=running" || l.asked("/ready") < before+50 {
+			t.Errorf("%s, asked %d times", got, l.asked("/ready")-before)
+		}
+		n.stop()
+		rt.Close()
+	})
+}
+
 // TestProbesOfAPodThatEnds: in a terminating pod, only readiness probes continue, until the end.
 func TestProbesOfAPodThatEnds(t *testing.T) {
 	log := &probeLog{counts: map[string]int{}}

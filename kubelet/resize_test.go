@@ -427,6 +427,13 @@ func TestResizeOutlivesTheKubelet(t *testing.T) {
 				broken.Store("yes", true)
 				n.resize("other", cpuOf("500m"))
 				n.stop()
+				if name == "records" { // which know what the API has not heard yet
+					web := n.pod("web").DeepCopy()
+					for i := range web.Status.ContainerStatuses {
+						web.Status.ContainerStatuses[i].AllocatedResources, web.Status.ContainerStatuses[i].Resources = nil, nil
+					}
+					n.pods.Put(web)
+				}
 				next := n.run(n.runtime, o)
 				next.after(5 * time.Second)
 				next.expectResized("web", "PodResizePending=Deferred@2 since 1s given cpu:1, has cpu:1")
@@ -437,6 +444,13 @@ func TestResizeOutlivesTheKubelet(t *testing.T) {
 				next.resize("web", cpuOf("1500m"))
 				next.expectResized("web", "given cpu:1500m, has cpu:1500m")
 				next.stop()
+				if r, ok := o.Host.Memory.(*records); ok {
+					for uid, a := range r.inForce {
+						if a != nil {
+							t.Errorf("of %s something else than what it was given is still recorded to be in force", uid)
+						}
+					}
+				}
 			})
 		})
 	}

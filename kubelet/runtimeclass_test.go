@@ -27,6 +27,7 @@ type classed struct {
 	mu       sync.Mutex
 	handlers map[string]string
 	away     bool
+	hangs    string // the class that is waited for in vain
 }
 
 func (c *classed) set(change func()) {
@@ -38,6 +39,10 @@ func (c *classed) set(change func()) {
 func (c *classed) Get(ctx context.Context, t client.Target) (runtime.Object, error) {
 	if t.Resource != nodev1.SchemeGroupVersion.WithResource("runtimeclasses") {
 		return c.world.Get(ctx, t)
+	}
+	if t.Name == c.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +61,7 @@ func (c *classed) Get(ctx context.Context, t client.Target) (runtime.Object, err
 func TestRuntimeClass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		c := &classed{world: w, handlers: map[string]string{"fast": "quick", "plain": "", "odd": "strange"}}
+		c := &classed{world: w, hangs: "slow", handlers: map[string]string{"fast": "quick", "plain": "", "odd": "strange"}}
 		rt := simulated.New(simulated.Options{Handlers: []string{"quick"}})
 		ctx, cancel := context.WithCancel(t.Context())
 		pods, nodes := informer.New(w.pods, informer.Options{}), informer.New(w.nodes, informer.Options{})
@@ -115,6 +120,14 @@ func TestRuntimeClass(t *testing.T) {
 		c.set(func() { c.away, c.handlers["later"] = false, "quick" })
 		n.after(20 * time.Second)
 		expect("f", `"quick"`, `34s d `+failed+`runtimeclass.node.k8s.io "new" not found`, `44s d `+failed+`runtimeclass.node.k8s.io "new" not found`)
+		c.set(func() { delete(c.handlers, "later") })
+		of("g", "later") // whose handler is forgotten
+		c.set(func() { c.away = true })
+		n.after(10 * time.Second)
+		w.expectEventsAbout(" g Warning", `47s g `+failed+`runtimeclass.node.k8s.io "later" not found`, `57s g `+failed+`failed to lookup RuntimeClass later: no answer`)
+		of("h", "slow")
+		n.after(15 * time.Second)
+		w.expectEventsAbout(" h Warning", `68s h `+failed+`failed to lookup RuntimeClass slow: context deadline exceeded`)
 		cancel()
 		group.Wait()
 		rt.Close()

@@ -18,11 +18,11 @@ import (
 // answering is a Client that supports only reads.
 type answering struct {
 	Client
-	pod *corev1.Pod
+	obj runtime.Object
 	err error
 }
 
-func (a answering) Get(context.Context, client.Target) (runtime.Object, error) { return a.pod, a.err }
+func (a answering) Get(context.Context, client.Target) (runtime.Object, error) { return a.obj, a.err }
 
 // TestConflictWithAnotherPod: the status of a pod is never written to another pod that has taken its name.
 func TestConflictWithAnotherPod(t *testing.T) {
@@ -36,8 +36,9 @@ func TestConflictWithAnotherPod(t *testing.T) {
 		updated *corev1.Pod
 		is      func(error) bool
 	}{
-		"a newer state of our pod": {answering{pod: newer}, newer, func(err error) bool { return errors.Is(err, conflict) }},
-		"another pod":              {answering{pod: named("theirs")}, ours, apierrors.IsNotFound},
+		"a newer state of our pod": {answering{obj: newer}, newer, func(err error) bool { return errors.Is(err, conflict) }},
+		"another pod":              {answering{obj: named("theirs")}, ours, apierrors.IsNotFound},
+		"no pod":                   {answering{obj: &corev1.Node{}}, ours, apierrors.IsNotFound},
 		"unknown":                  {answering{err: away}, ours, func(err error) bool { return errors.Is(err, away) }},
 	} {
 		s := newSender(c.answer, slog.New(slog.DiscardHandler))

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/cri"
@@ -77,6 +78,9 @@ func TestRegistrationIsTriedAgain(t *testing.T) {
 		var registered string
 		n := w.run(rt, kubelet.Options{OnRegistered: func(node *corev1.Node) { registered = w.at() + " " + node.Name }})
 		n.after(time.Minute)
+		if w.lease == nil || len(w.lease.OwnerReferences) != 1 {
+			t.Errorf("the lease is %v", w.lease)
+		}
 		expectTimes(t, "registered", times(), "0s 0.1s 0.3s 0.7s 1.5s 3.1s 6.3s 12.7s 19.7s 26.7s")
 		if registered != "26.7s n1" {
 			t.Errorf("said to be registered: %q", registered)
@@ -335,8 +339,10 @@ func TestLeaseIsRegained(t *testing.T) {
 		update                  func() error // what updates fail with, until it has failed
 		reads, writes, creation string       // afterwards, for 20 s
 	}{
-		"nothing":            {func(*world) {}, works, "", "10s 20s", ""},
-		"changed":            {func(w *world) { w.lease.ResourceVersion = "x" }, works, "10s", "10s 10s 20s", ""},
+		"nothing": {func(*world) {}, works, "", "10s 20s", ""},
+		"changed": {func(w *world) {
+			w.lease.ResourceVersion, w.lease.OwnerReferences[0].UID = "x", "another"
+		}, works, "10s", "10s 10s 20s", ""},
 		"gone":               {func(w *world) { w.lease = nil }, works, "10s", "10s 20s", "10s"},
 		"always conflicting": {func(*world) {}, conflict, "10s 10s 10s 10s 20s 20s 20s 20s 20s", "10s 10s 10s 10s 10s 20s 20s 20s 20s 20s", ""},
 		"refused":            {func(*world) {}, away, "20s", "10s 20s", ""},
@@ -356,6 +362,10 @@ func TestLeaseIsRegained(t *testing.T) {
 				expectTimes(t, "read", reads(), c.reads)
 				expectTimes(t, "written", writes(), c.writes)
 				expectTimes(t, "made", creation(), c.creation)
+				owner := map[bool]types.UID{true: "another", false: "uid-of-n1"}[name == "changed"]
+				if got := n.lease.OwnerReferences; len(got) != 1 || got[0].UID != owner {
+					t.Errorf("the lease belongs to %v", got)
+				}
 				n.stop()
 				rt.Close()
 			})

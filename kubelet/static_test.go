@@ -243,10 +243,14 @@ func TestStaticPodOfTheSameName(t *testing.T) {
 		n.expectRunning()
 		n.leftNothing()
 
-		// And what comes back runs again.
+		// And what comes back runs again, and waits for nothing.
 		n.manifests.Put(manifest("d"))
 		n.after(time.Second)
 		n.expectRunning("d")
+		n.manifests.Delete("default", "web-n1")
+		n.after(time.Minute)
+		n.expectRunning()
+		n.leftNothing()
 	})
 }
 

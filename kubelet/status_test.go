@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/keelson-dev/keelson/cri"
 )
 
 // goldenStatuses returns those of package decision, by file name.
@@ -88,7 +91,8 @@ func TestSandboxConfig(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a-pod-with-a-name-that-is-a-good-deal-longer-than-linux-takes-for-x.y", Namespace: "ns", UID: "u", Labels: map[string]string{"app": "a"}}}
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080, Protocol: corev1.ProtocolTCP}}}}
 	config := sandboxConfig(pod, 2, "")
-	if len(config.Hostname) > 63 || config.Metadata.Attempt != 2 || config.Labels["app"] != "a" || len(config.Ports) != 1 ||
+	labels := map[string]string{"app": "a", cri.LabelPodName: pod.Name, cri.LabelPodNamespace: "ns", cri.LabelPodUID: "u"}
+	if len(config.Hostname) > 63 || config.Metadata.Attempt != 2 || !maps.Equal(config.Labels, labels) || len(config.Ports) != 1 ||
 		config.LogDirectory != "/var/log/pods/ns_"+pod.Name+"_u" {
 		t.Errorf("%+v", config)
 	}

@@ -1,13 +1,16 @@
 package kubelet_test
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/cri/simulated"
 	"github.com/keelson-dev/keelson/kubelet"
 )
@@ -32,5 +35,76 @@ func TestListThatFails(t *testing.T) {
 		if status := n.pod("web").Status; status.Phase != corev1.PodRunning {
 			t.Errorf("the pod is %s", status.Phase)
 		}
+	})
+}
+
+// looked is a runtime that counts how often it is asked about single pods.
+type looked struct {
+	*simulated.Runtime
+	times atomic.Int32
+}
+
+func (l *looked) SandboxStatus(ctx context.Context, id string) (cri.SandboxStatus, error) {
+	l.times.Add(1)
+	return l.Runtime.SandboxStatus(ctx, id)
+}
+
+// TestAtRest: while nothing happens, the runtime is asked for lists of its pods only.
+func TestAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := &looked{Runtime: simulated.New(simulated.Options{})}
+		n := w.runOn(l, l.Runtime, kubelet.Options{})
+		w.pods.Put(newPod("web"))
+		n.after(time.Minute)
+		before := l.times.Load()
+		n.after(10 * time.Minute)
+		if got := l.times.Load() - before; before == 0 || got > 0 {
+			t.Errorf("it was asked %d times at first, and %d times when nothing happened", before, got)
+		}
+		n.stop()
+		l.Close()
+	})
+}
+
+// words are Messages: the last ones of containers.
+type words struct{}
+
+func (words) Message(c cri.ContainerStatus) string { return "so ends " + c.Metadata.Name }
+
+// TestLastWords: what a container says when it has ended is in the status of its pod; who runs is not asked.
+func TestLastWords(t *testing.T) {
+	simulate(t, simulated.Options{}, kubelet.Options{Host: kubelet.Host{Messages: words{}}}, func(n *node) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Spec.RestartPolicy = corev1.RestartPolicyNever
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "other", Image: "nginx"})
+		}))
+		n.after(time.Second)
+		if err := n.runtime.Exit(n.of("web", "main").ID, 3); err != nil {
+			t.Fatal(err)
+		}
+		n.after(time.Second)
+		for _, s := range n.pod("web").Status.ContainerStatuses {
+			if ended := s.State.Terminated; (ended != nil) != (s.Name == "main") || ended != nil && ended.Message != "so ends main" {
+				t.Errorf("%s: %+v", s.Name, s.State)
+			}
+		}
+	})
+}
+
+// TestEndWithoutEvents: a pod has ended when its containers have, though the runtime tells nothing.
+func TestEndWithoutEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rt := simulated.New(simulated.Options{})
+		n := w.runOn(silent{rt, rt}, rt, kubelet.Options{})
+		w.pods.Put(newPod("web"))
+		n.after(5 * time.Second)
+		w.expectStatuses("0s web Running Ready main=running")
+		w.remove("web", 30)
+		n.after(500 * time.Millisecond)
+		w.expectStatuses("5s web Succeeded main=Completed(0)", "5s web deleted")
+		n.stop()
+		rt.Close()
 	})
 }

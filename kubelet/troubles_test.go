@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,13 +75,19 @@ func TestGraceOfAStartupProbe(t *testing.T) {
 
 // TestForcedDeletionInterrupts: hanging work is given up when the pod is gone.
 func TestForcedDeletionInterrupts(t *testing.T) {
+	var made atomic.Bool
 	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
+		made.Store(made.Load() || op.Verb == simulated.CreateContainer)
 		return simulated.Outcome{Hang: op.Verb == simulated.PullImage}
 	}}
 	simulate(t, rt, kubelet.Options{}, func(n *node) {
 		n.pods.Put(newPod("web"))
 		n.after(5 * time.Second)
 		n.pods.Delete("default", "web")
+		n.after(time.Second)
+		if made.Load() {
+			t.Error("a container was to be made without its image")
+		}
 		n.after(time.Second)
 		n.leftNothing()
 	})
@@ -107,6 +114,21 @@ func TestPodThatIsRemovedBehindItsBack(t *testing.T) {
 			t.Errorf("there is %+v", list)
 		}
 		n.stop()
+	})
+}
+
+// TestPullThatTakesAWhile: how long it took to pull an image is told to the millisecond.
+func TestPullThatTakesAWhile(t *testing.T) {
+	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
+		if op.Verb == simulated.PullImage {
+			return simulated.Outcome{Delay: 1234567 * time.Microsecond}
+		}
+		return simulated.Outcome{}
+	}}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web"))
+		n.after(5 * time.Second)
+		n.expectEventsAbout("Successfully", `1.23s web spec.containers{main} Normal Pulled: Successfully pulled image "nginx" in 1.234s (1.234s including waiting). Image size: 52428800 bytes.`)
 	})
 }
 
@@ -176,6 +198,9 @@ func TestCredentialsAreTriedInTurn(t *testing.T) {
 			}
 			if got != c.waiting {
 				t.Errorf("it waits because of %q, want %q", got, c.waiting)
+			}
+			if c.tried == "bad worse" {
+				n.expectEventsAbout("Failed to pull", `0s web spec.containers{main} Warning Failed: Failed to pull image "nginx": [unauthorized: bad, unauthorized: worse]`)
 			}
 			if c.inspect != nil {
 				n.expectEventsAbout("InspectFailed", `0s web spec.containers{main} Warning InspectFailed: Failed to inspect image "": disk failure`)

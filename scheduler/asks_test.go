@@ -173,6 +173,29 @@ func TestAnswersCountForTheNewState(t *testing.T) {
 	}
 }
 
+// fussy is a slow program that only some nodes can help.
+type fussy struct{ *slow }
+
+func (fussy) Events() scheduler.EventKind { return scheduler.NodeUpdated }
+
+func (fussy) MayHelp(_ *corev1.Pod, e scheduler.Event) bool { return e.Node.Labels["helps"] == "yes" }
+
+// A pod that a program refuses is tried again because of what happened meanwhile, if that may help.
+func TestWhatHelpsWhileAProgramIsAsked(t *testing.T) {
+	for helps, asked := range map[string]string{"yes": "p:a p:a", "no": "p:a"} {
+		program := &slow{name: "x"}
+		runProfile(t, also(fussy{program}), scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
+			s.pods.Put(refused(asks("p", "1", "x"), "a"))
+			after(time.Second)
+			changed := node("a", "4", "8Gi")
+			changed.Labels = map[string]string{"helps": helps}
+			s.nodes.Put(changed)
+			after(time.Minute)
+			same(t, asked, program.said())
+		}, node("a", "4", "8Gi"))
+	}
+}
+
 // What a program says is about the nodes that it was asked about, whichever nodes other pods are tried on meanwhile.
 func TestAnswersAreAboutTheirNodes(t *testing.T) {
 	runProfile(t, also(&slow{name: "x"}), scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {

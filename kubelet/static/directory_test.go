@@ -91,6 +91,38 @@ func TestWhatBecomesOfAManifest(t *testing.T) {
 	}
 }
 
+// TestOrderAndTolerations: pods come in the order of their names, and each tolerates what evicts, once.
+func TestOrderAndTolerations(t *testing.T) {
+	dir := t.TempDir()
+	var want []string
+	for i := range 12 {
+		more := map[int]string{1: "  tolerations:\n  - operator: Exists\n    effect: NoExecute\n"}[i]
+		write(t, dir, fmt.Sprintf("%02d.yaml", 12-i), manifest(fmt.Sprintf("p%02d", i), more))
+		want = append(want, fmt.Sprintf("default/p%02d-node1", i))
+	}
+	pods := list(t, newDirectory(t, dir, static.Options{}))
+	if got := names(pods); got != strings.Join(want, " ") {
+		t.Errorf("got %s", got)
+	}
+	for _, pod := range pods {
+		if all := pod.Spec.Tolerations; len(all) != 1 || all[0] != (corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}) {
+			t.Errorf("%s tolerates %v", pod.Name, all)
+		}
+	}
+}
+
+// TestGenerations: a pod with a UID of its own gets a new generation with each change, and only then.
+func TestGenerations(t *testing.T) {
+	dir := t.TempDir()
+	d := newDirectory(t, dir, static.Options{})
+	for i, more := range []string{"", "  priority: 1\n", "  priority: 2\n", "  priority: 2\n# with a remark\n", "  priority: 3\n"} {
+		write(t, dir, "a.yaml", strings.Replace(manifest("web", more), "metadata:\n", "metadata:\n  uid: own\n", 1))
+		if got, want := list(t, d)[0].Generation, []int64{1, 2, 3, 3, 4}[i]; got != want {
+			t.Errorf("%q has generation %d, not %d", more, got, want)
+		}
+	}
+}
+
 func TestUIDs(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.yaml")

@@ -168,4 +168,8 @@ func TestIsMirrorOf(t *testing.T) {
 			t.Errorf("%q: %t", name, name != "")
 		}
 	}
+	pod.Annotations = nil
+	if static.IsMirrorOf(pod.DeepCopy(), pod) {
+		t.Error("a pod is its own mirror")
+	}
 }

@@ -372,8 +372,14 @@ func TestWithoutSources(t *testing.T) {
 		{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: new("x")}},
 	}}})
 	p := pod(configMapVolume("c"), vol("s", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}), apiAccess(), trust)
-	if failed := volume.Failures(v.Prepare(t.Context(), p)); len(failed) != 4 {
+	failed := volume.Failures(v.Prepare(t.Context(), p))
+	if len(failed) != 4 {
 		t.Errorf("got %v", failed)
+	}
+	for _, f := range failed {
+		if n := strings.Count(f.Err.Error(), "there is no source of"); n != map[bool]int{true: 2, false: 1}[f.Volume == apiAccess().Name] {
+			t.Errorf("%s: %v", f.Volume, f.Err)
+		}
 	}
 	if _, err := volume.New("relative", volume.Sources{}, volume.Options{}); err == nil {
 		t.Error("a relative directory was taken")

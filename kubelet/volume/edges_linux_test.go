@@ -19,6 +19,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/fakeroot"
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
@@ -150,6 +151,14 @@ func TestMessagesThatAreKept(t *testing.T) {
 	if !slices.Equal(got, want) || len(list) != len(want)+1 {
 		t.Errorf("%d are left: %v", len(list), got)
 	}
+	if err := os.Chmod(messages, 0o300); err != nil {
+		t.Fatal(err)
+	}
+	fakeroot.Unprivileged(t, func() {
+		if _, err := v.Mounts(t.Context(), request(p)); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("messages that cannot be listed: %v", err)
+		}
+	})
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := v.Mounts(over, request(pod(emptyDirVolume("e", "")))); !errors.Is(err, context.Canceled) {

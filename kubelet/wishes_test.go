@@ -1,0 +1,170 @@
+package kubelet_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/cri/simulated"
+	"github.com/keelson-dev/keelson/kubelet"
+)
+
+// of returns a container of a pod in the runtime.
+func (n *node) of(pod, name string) cri.Container {
+	n.t.Helper()
+	for _, c := range n.containers() {
+		if c.Labels[cri.LabelPodName] == pod && c.Metadata.Name == name {
+			return c
+		}
+	}
+	n.t.Fatalf("pod %s has no container %s", pod, name)
+	return cri.Container{}
+}
+
+// TestResizeAfterAnEnd: a pod that ends makes room for a resize that waits, unlike one that has ended before.
+func TestResizeAfterAnEnd(t *testing.T) {
+	o := kubelet.Options{Registration: kubelet.Registration{Capacity: quantities("cpu", "2")}}
+	simulate(t, simulated.Options{}, o, func(n *node) {
+		n.pods.Put(resizable("web", "1"))
+		n.pods.Put(newPod("job", func(p *corev1.Pod) {
+			p.Spec.RestartPolicy = corev1.RestartPolicyNever
+			p.Spec.Containers[0].Resources.Requests = quantities("cpu", "1")
+		}))
+		n.after(time.Second)
+		n.resize("web", cpuOf("2"))
+		n.expectResized("web", "PodResizePending=Deferred@2 since 1s given cpu:1, has cpu:1")
+		if err := n.runtime.Exit(n.of("job", "main").ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		n.after(5 * time.Second)
+		n.expectResized("web", "given cpu:2, has cpu:2")
+	})
+	var full atomic.Bool
+	full.Store(true)
+	o.Host.Admitters = []kubelet.Admitter{kubelet.AdmitFunc(func(pod *corev1.Pod) *kubelet.Refusal {
+		if full.Load() && pod.Generation > 1 {
+			return &kubelet.Refusal{Reason: "Full", Message: "no room"}
+		}
+		return nil
+	})}
+	simulate(t, simulated.Options{}, o, func(n *node) {
+		n.pods.Put(resizable("web", "1"))
+		n.pods.Put(newPod("job", func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }))
+		n.after(time.Second)
+		if err := n.runtime.Exit(n.of("job", "main").ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		n.after(time.Second)
+		n.resize("web", cpuOf("2"))
+		full.Store(false)
+		n.touch("job")
+		n.after(time.Minute)
+		n.expectResized("web", "PodResizePending=Deferred@2 since 2s given cpu:1, has cpu:1")
+	})
+}
+
+// TestResizesAtOnce: of resizes that are requested at once each is decided, and what else has changed counts.
+func TestResizesAtOnce(t *testing.T) {
+	o := kubelet.Options{Registration: kubelet.Registration{Capacity: quantities("cpu", "4")}}
+	simulate(t, simulated.Options{}, o, func(n *node) {
+		names := []string{"a", "b", "c"}
+		for _, name := range names {
+			n.pods.Put(resizable(name, "1"))
+		}
+		n.after(time.Second)
+		for _, name := range names {
+			pod := n.pod(name).DeepCopy()
+			cpuOf("3")(&pod.Spec)
+			pod.Spec.ActiveDeadlineSeconds, pod.Generation = ptr.To[int64](100), 2
+			n.pods.Put(pod)
+		}
+		n.after(5 * time.Second)
+		for _, name := range names {
+			n.expectResized(name, "PodResizePending=Deferred@2 since 1s given cpu:1, has cpu:1")
+			if got := n.pod(name).Status.ObservedGeneration; got != 2 {
+				t.Errorf("of %s generation %d is observed", name, got)
+			}
+		}
+		// The one that waits longest is first; it changed again since, in something else.
+		n.resize("a", cpuOf("1"))
+		n.resize("a", cpuOf("3"))
+		n.resize("b", cpuOf("1"))
+		n.resize("b", cpuOf("3"))
+		n.resize("c", func(s *corev1.PodSpec) { s.ActiveDeadlineSeconds = ptr.To[int64](90) })
+		n.expectEventsAbout("ResizeStarted")
+		n.remove("b", 1)
+		n.after(5 * time.Second)
+		n.expectResized("c", "given cpu:3, has cpu:3")
+		n.expectResized("a", "PodResizePending=Deferred@4 since 11s given cpu:1, has cpu:1")
+		n.expectEventsAbout("ResizeStarted", "31s c Normal ResizeStarted: Pod resize started: "+strings.NewReplacer(`"2"`, `"3"`, `:2`, `:3`).Replace(cpu2)+"}")
+	})
+}
+
+// TestResizeOfARequest: a resize of which the runtime need not hear is told of, too.
+func TestResizeOfARequest(t *testing.T) {
+	simulate(t, simulated.Options{}, kubelet.Options{}, func(n *node) {
+		n.pods.Put(resizable("web", "1", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests["memory"] = quantities("memory", "1Gi")["memory"]
+		}))
+		n.after(time.Second)
+		n.expectEventsAbout("Resize")
+		n.resize("web", func(s *corev1.PodSpec) {
+			s.Containers[0].Resources.Requests["memory"] = quantities("memory", "2Gi")["memory"]
+		})
+		n.expectResized("web", "given cpu:1,memory:2Gi, has cpu:1,memory:2Gi")
+		n.mu.Lock()
+		told := slices.Clone(n.events)
+		n.mu.Unlock()
+		if len(told) == 0 || !strings.Contains(told[len(told)-1], "ResizeCompleted") {
+			t.Errorf("told is %s", strings.Join(told, "\n"))
+		}
+	})
+}
+
+// ledger is Cgroups that keeps the CPU of the pods whose groups are made.
+type ledger struct {
+	*furniture
+	mu  sync.Mutex
+	cpu []string
+}
+
+func (l *ledger) Ensure(_ context.Context, pod *corev1.Pod) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cpu = append(l.cpu, pod.Spec.Containers[0].Resources.Requests.Cpu().String())
+	return "", nil
+}
+
+// TestGroupsDuringAResize: a pod's group is made for the resources that are in force, not for those that it is to get.
+func TestGroupsDuringAResize(t *testing.T) {
+	var broken atomic.Bool
+	broken.Store(true)
+	rt := simulated.Options{Behave: func(o simulated.Operation) simulated.Outcome {
+		if broken.Load() && o.Verb == simulated.UpdateResources {
+			return simulated.Outcome{Err: errors.New("no such thing")}
+		}
+		return simulated.Outcome{}
+	}}
+	l := &ledger{furniture: &furniture{}}
+	simulate(t, rt, kubelet.Options{Host: kubelet.Host{Cgroups: l}}, func(n *node) {
+		n.pods.Put(resizable("web", "1"))
+		n.after(time.Second)
+		n.resize("web", cpuOf("2"))
+		n.touch("web")
+		n.after(time.Minute)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.cpu) < 2 || slices.Contains(l.cpu, "2") {
+			t.Errorf("made for %v", l.cpu)
+		}
+	})
+}
