@@ -230,6 +230,38 @@ func TestRepairFailures(t *testing.T) {
 	}
 }
 
+// TestRepairCannotFree: a leak that cannot be freed, and a record of ports that cannot be made, are reported.
+func TestRepairCannotFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/24", "30000-30099")
+		if _, err := allocation.TakeAddress(t.Context(), w, allocation.Owner{Namespace: "ns", Name: "gone"}, "IPv4", allocation.AddressWish{}); err != nil {
+			t.Fatal(err)
+		}
+		a := trouble(w)
+		r := allocation.NewRepair(a, nil, allocation.RepairOptions{})
+		if err := r.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(90 * time.Second)
+		a.fail["delete ipaddresses"] = errBroken
+		if err := r.Once(t.Context()); !errors.Is(err, errBroken) {
+			t.Errorf("a leak that stays: %v", err)
+		}
+		ports, err := allocation.NewPorts(uncreated{memory.New(memory.Options{})}, allocation.NodePorts())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := allocation.NewRepair(w, ports, allocation.RepairOptions{}).Once(t.Context()); !errors.Is(err, errBroken) || err.Error() != "make the record of node ports: broken" {
+			t.Errorf("no record: %v", err)
+		}
+	})
+}
+
+// uncreated is a store that creates nothing.
+type uncreated struct{ storage.Store }
+
+func (uncreated) Create(context.Context, string, []byte) (int64, error) { return 0, errBroken }
+
 // TestRepairKeepsUsed: an address that a service uses is not freed, even if its wrong reference cannot be
 // corrected for long.
 func TestRepairKeepsUsed(t *testing.T) {
@@ -257,7 +289,8 @@ func TestRepairKeepsUsed(t *testing.T) {
 	})
 }
 
-// TestRepairEndsBetweenRounds: if the context ends before a due round, Run ends without it.
+// TestRepairEndsBetweenRounds: rounds begin at once and in each interval; if the context ends before a due round, Run
+// ends without it.
 func TestRepairEndsBetweenRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, memory.New(memory.Options{}), "10.0.0.0/24", "30000-30099")
@@ -266,11 +299,11 @@ func TestRepairEndsBetweenRounds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()
-		time.Sleep(time.Minute)
+		time.Sleep(10*time.Hour + time.Second)
 		r.Wake()
 		time.Sleep(time.Millisecond)
 		cancel()
-		if err := <-ended; err != nil || a.called["list ipaddresses"] != 1 {
+		if err := <-ended; err != nil || a.called["list ipaddresses"] != 11 {
 			t.Errorf("after %d rounds: %v", a.called["list ipaddresses"], err)
 		}
 	})

@@ -342,6 +342,8 @@ func TestWarnings(t *testing.T) {
 		return c
 	}
 	big, bigger, dotted := ofJob("a", 100_001, 10_001, 1), ofJob("a", 100_001, 10_001, 2), ofJob("a.b", 100_001, 10_001, 1)
+	endless := ofJob("a", 0, 10_001, 1)
+	endless.Spec.Completions = nil
 	for what, c := range map[string]struct {
 		k        registry.Kind
 		obj, old registry.Object
@@ -349,6 +351,7 @@ func TestWarnings(t *testing.T) {
 	}{
 		"job":               {jobs(t), dotted, nil, []string{name, "spec" + large}},
 		"fewer":             {jobs(t), ofJob("a", 100_000, 10_001, 1), nil, nil},
+		"of no number":      {jobs(t), endless, nil, nil},
 		"one by one":        {jobs(t), ofJob("a", 100_001, 10_000, 1), nil, nil},
 		"changed job":       {jobs(t), bigger, big, []string{"spec" + large}},
 		"same spec":         {jobs(t), dotted, dotted, nil},

@@ -41,6 +41,7 @@ func TestCronJob(t *testing.T) {
 		{Name: "the largest digit", To: zone("Etc/GMT+9")},
 		{Name: "the longest part", To: zone("Antarctica/DumontDUrville")},
 		{Name: "no zone", To: zone(""), Refused: []string{`spec.timeZone: Invalid value: "": timeZone must be nil or non-empty string`}},
+		{Name: "no part of a name", To: zone(`\UTC`), Refused: []string{`spec.timeZone: Invalid value: "\\UTC": unknown time zone \UTC`}},
 		{Name: "here", To: zone("LOCAL"), Refused: []string{
 			`spec.timeZone: Invalid value: "LOCAL": timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones`,
 			`spec.timeZone: Invalid value: "LOCAL": unknown time zone LOCAL`}},
@@ -77,8 +78,8 @@ func TestCronJob(t *testing.T) {
 		cronChange{Name: "old name", To: func(c *batchv1.CronJob) { c.Name = tooLong }}))
 }
 
-// Zones that were accepted once stay.
-func TestOldZones(t *testing.T) {
+// What was accepted once stays.
+func TestOldStays(t *testing.T) {
 	old := newCronJob()
 	old.Spec.Schedule = "TZ=UTC 0 * * * *"
 	registrytest.Update(t, cronJobs(t), "", old, []cronChange{
@@ -89,6 +90,11 @@ func TestOldZones(t *testing.T) {
 	old.Spec.Schedule, old.Spec.TimeZone = "0 * * * *", new("Gone/Zone")
 	registrytest.Update(t, cronJobs(t), "", old, []cronChange{
 		{Name: "another zone", To: zone("Gone/Too"), Refused: []string{`spec.timeZone: Invalid value: "Gone/Too": unknown time zone Gone/Too`}},
+	})
+	costly := newCronJob()
+	costly.Spec.JobTemplate.Spec.Template.Annotations = map[string]string{corev1.PodDeletionCost: "x"}
+	registrytest.Update(t, cronJobs(t), "", costly, []cronChange{
+		{Name: "an old annotation", To: schedule("@daily")},
 	})
 	withScheduling := newCronJob()
 	withScheduling.Spec.JobTemplate.Spec.Scheduling = &batchv1.JobSchedulingConfiguration{}

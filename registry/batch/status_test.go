@@ -142,10 +142,13 @@ func TestStatusEnds(t *testing.T) {
 		j.Status.Conditions = conditions(failing, failed)
 	}, Refused: []string{"status.startTime: Required value: startTime is required for finished job"}}})
 	uncounted := started(t)
+	uncounted.Status.Active = 1
 	uncounted.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Failed: []types.UID{"a"}}
 	registrytest.Update(t, jobs(t), "status", uncounted, []change{{Name: "ends uncounted", To: func(j *batchv1.Job) {
 		j.Status.Conditions = conditions(failing, failed)
-	}, Refused: []string{`status.uncountedTerminatedPods: Invalid value: {"Succeeded":null,"Failed":["a"]}: must be empty for finished job`}}})
+	}, Refused: []string{
+		"status.active: Invalid value: 1: active>0 is invalid for finished job",
+		`status.uncountedTerminatedPods: Invalid value: {"Succeeded":null,"Failed":["a"]}: must be empty for finished job`}}})
 	policy := indexed(started(t))
 	policy.Spec.SuccessPolicy = &batchv1.SuccessPolicy{}
 	policy.Status.Conditions, policy.Status.CompletionTime = conditions(complete), at(100)
@@ -157,6 +160,8 @@ func TestStatusEnds(t *testing.T) {
 	if errs := registrytest.Replace(jobs(t), "status", policy.DeepCopy(), policy); len(errs) > 0 {
 		t.Errorf("complete by its criteria: %v", errs)
 	}
+	policy.Status.Conditions, policy.Status.CompletionTime = nil, nil
+	registrytest.Update(t, jobs(t), "status", policy, []change{{Name: "not complete yet", To: func(j *batchv1.Job) { j.Status.Active = 1 }}})
 }
 
 // TestStatusStays: what is wrong already keeps nobody from writing the rest.
@@ -205,12 +210,29 @@ func TestStatusIndexes(t *testing.T) {
 		{Name: "overlap around", To: set("5", new("0-1,4-6")), Refused: []string{
 			`status.failedIndexes: Invalid value: "0-1,4-6": failedIndexes and completedIndexes overlap at index: 5`}},
 	})
+	failedOnce := j.DeepCopy()
+	failedOnce.Status.CompletedIndexes, failedOnce.Status.FailedIndexes = "0,2", new("1,x,2")
+	registrytest.Update(t, jobs(t), "status", failedOnce, []change{
+		{Name: "none failed any more", To: set("0,2", nil)},
+		{Name: "old overlap", To: func(j *batchv1.Job) { j.Status.Active = 1 }},
+		{Name: "more failed", To: set("0,2", new("2")), Refused: []string{
+			`status.failedIndexes: Invalid value: "2": failedIndexes and completedIndexes overlap at index: 2`}},
+		{Name: "more completed", To: set("0-2", new("1,x,2")), Refused: []string{
+			`status.failedIndexes: Invalid value: "1,x,2": failedIndexes and completedIndexes overlap at index: 1`}},
+	})
+	failedOnce.Spec.BackoffLimitPerIndex = nil
+	registrytest.Update(t, jobs(t), "status", failedOnce, []change{{Name: "none failed without a limit", To: set("0,2", nil)}})
 	endless := started(t)
 	endless.Spec.Completions = nil
 	registrytest.Update(t, jobs(t), "status", endless, []change{
 		{Name: "indexes of no number", To: set("0", nil), Refused: []string{
 			`status.completedIndexes: Invalid value: "0": cannot set non-empty completedIndexes when non-indexed completion mode`}},
+		{Name: "failed indexes of no number", To: set("0", new("0,x")), Refused: []string{
+			`status.completedIndexes: Invalid value: "0": cannot set non-empty completedIndexes when non-indexed completion mode`,
+			`status.failedIndexes: Invalid value: "0,x": cannot set non-null failedIndexes when backoffLimitPerIndex is null`}},
 	})
+	endless.Spec.BackoffLimitPerIndex = new(int32(1))
+	registrytest.Update(t, jobs(t), "status", endless, []change{{Name: "failed indexes of no number, limited", To: set("", new("0,x"))}})
 	registrytest.Update(t, jobs(t), "status", started(t), []change{
 		{Name: "indexes of none", To: set("0", new("")), Refused: []string{
 			`status.completedIndexes: Invalid value: "0": cannot set non-empty completedIndexes when non-indexed completion mode`,

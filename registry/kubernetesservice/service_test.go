@@ -56,10 +56,12 @@ func open(t testing.TB, store storage.Store, networks ...netip.Prefix) *registry
 	return r
 }
 
-// begin runs a Service and returns a function that shuts it down cleanly.
+// begin runs a Service and returns a function that shuts it down cleanly. It logs to the test's output by default.
 func begin(t *testing.T, r *registry.Registry, store storage.Store, o kubernetesservice.Options) (end func()) {
 	t.Helper()
-	o.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
 	s, err := kubernetesservice.New(r, store, o)
 	if err != nil {
 		t.Fatal(err)
@@ -335,7 +337,7 @@ func TestUpstreamLeases(t *testing.T) {
 			t.Fatal(err)
 		}
 		for key, value := range map[string][]byte{
-			"192.0.2.9": value, "192.0.2.8": []byte("k8s\x00\xff"), "192.0.2.7": []byte("{}"),
+			"10": value, "192.0.2.8": []byte("k8s\x00\xff"), "192.0.2.7": []byte("{}"),
 			"192.0.2.6": []byte(`{"kind":"Endpoints","apiVersion":"v1","subsets":[{"ports":[{"port":1}]}]}`),
 		} {
 			if _, err := store.Create(t.Context(), "/registry/masterleases/"+key, value); err != nil {
@@ -453,7 +455,7 @@ func TestDifferentServiceCIDR(t *testing.T) {
 		}}
 		end := begin(t, r, store, o)
 		cidr, _ := get[*networkingv1.ServiceCIDR](t, r, "networking.k8s.io", "servicecidrs", "", "kubernetes")
-		if c := cidr.Status.Conditions; len(c) != 2 || c[1].Type != "Ready" || c[1].Status != "True" {
+		if c := cidr.Status.Conditions; len(c) != 2 || c[0].Type != "Other" || c[1].Type != "Ready" || c[1].Status != "True" {
 			t.Errorf("%+v", c)
 		}
 		if _, ok := get[*corev1.Service](t, r, "", "services", "default", "kubernetes"); ok {

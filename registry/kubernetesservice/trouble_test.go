@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,19 +27,50 @@ import (
 // errRefused means that certainly nothing was written.
 var errRefused = fmt.Errorf("refused: %w", storage.ErrTooLarge)
 
-// refusing is a store that refuses to create some records, to report its revision, or to delete in time.
+// refusing is a store that refuses to create, read or update some records, to report its revision, or to delete in
+// time.
 type refusing struct {
-	*memory.Store
-	create   string // key prefix of refused creates
-	revision bool
-	delete   bool
+	interrupted
+	create, read, update string // key prefixes of what is refused
+	unreadable           bool   // what may not be read is there, and damaged
+	revision             bool
+	delete               bool
+}
+
+func newRefusing() *refusing {
+	return &refusing{interrupted: interrupted{Store: memory.New(memory.Options{})}}
+}
+
+func (r *refusing) Get(ctx context.Context, key string) (storage.Record, error) {
+	record, err := r.Store.Get(ctx, key)
+	switch {
+	case r.read == "" || !strings.HasPrefix(key, r.read):
+		return record, err
+	case r.unreadable && err == nil:
+		return storage.Record{Key: key, Revision: record.Revision, Err: storage.ErrUnreadable}, storage.ErrUnreadable
+	}
+	return storage.Record{}, errRefused
+}
+
+func (r *refusing) List(ctx context.Context, prefix string, o storage.ListOptions) (storage.Page, error) {
+	if r.read != "" && strings.HasPrefix(prefix, r.read) {
+		return storage.Page{}, errRefused
+	}
+	return r.Store.List(ctx, prefix, o)
+}
+
+func (r *refusing) Update(ctx context.Context, key string, value []byte, expected int64) (int64, error) {
+	if r.update != "" && strings.HasPrefix(key, r.update) {
+		return 0, errRefused
+	}
+	return r.interrupted.Update(ctx, key, value, expected)
 }
 
 func (r *refusing) Create(ctx context.Context, key string, value []byte) (int64, error) {
 	if r.create != "" && strings.HasPrefix(key, r.create) {
 		return 0, errRefused
 	}
-	return r.Store.Create(ctx, key, value)
+	return r.interrupted.Create(ctx, key, value)
 }
 
 func (r *refusing) Revision(ctx context.Context) (int64, error) {
@@ -53,16 +85,17 @@ func (r *refusing) Delete(ctx context.Context, key string, expected int64) (int6
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
-	return r.Store.Delete(ctx, key, expected)
+	return r.interrupted.Delete(ctx, key, expected)
 }
 
 // Keys of the objects in the store.
 const (
-	cidrPlace      = "/registry/servicecidrs/kubernetes"
-	leasePlace     = "/registry/masterleases/192.0.2.1"
-	servicePlace   = "/registry/services/specs/default/kubernetes"
-	endpointsPlace = "/registry/services/endpoints/default/kubernetes"
-	slicePlace     = "/registry/endpointslices/default/kubernetes"
+	cidrPlace        = "/registry/servicecidrs/kubernetes"
+	leasePlace       = "/registry/masterleases/192.0.2.1"
+	secondLeasePlace = "/registry/masterleases/192.0.2.2"
+	servicePlace     = "/registry/services/specs/default/kubernetes"
+	endpointsPlace   = "/registry/services/endpoints/default/kubernetes"
+	slicePlace       = "/registry/endpointslices/default/kubernetes"
 )
 
 // TestRefusals: a failure is reported, and everything else is done nonetheless.
@@ -72,7 +105,7 @@ func TestRefusals(t *testing.T) {
 		endpointsPlace: "endpoints: write Endpoints: ", slicePlace: "endpoints: write EndpointSlice: ",
 	}
 	for refused, want := range places {
-		store := &refusing{Store: memory.New(memory.Options{})}
+		store := newRefusing()
 		r := open(t, store, networks("10.96.0.0/12")...)
 		s, err := kubernetesservice.New(r, store, at("192.0.2.1", 6443))
 		if err != nil {
@@ -100,7 +133,7 @@ func TestRefusals(t *testing.T) {
 			}
 		}
 	}
-	store := &refusing{Store: memory.New(memory.Options{})}
+	store := newRefusing()
 	r := open(t, store, networks("10.96.0.0/12")...)
 	s, err := kubernetesservice.New(r, store, kubernetesservice.Options{Networks: networks("10.96.0.0/12")})
 	if err != nil {
@@ -112,6 +145,111 @@ func TestRefusals(t *testing.T) {
 	store.revision = true
 	if err := s.Once(t.Context()); !errors.Is(err, errRefused) || !strings.HasPrefix(err.Error(), "ServiceCIDR: ") {
 		t.Errorf("without a revision: %v", err)
+	}
+}
+
+// TestRefusedUpdates: a failure to read or to correct what is there is reported.
+func TestRefusedUpdates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newRefusing()
+		r := open(t, store, networks("10.96.0.0/12")...)
+		// The ServiceCIDR is made, and its condition is not.
+		store.update = cidrPlace
+		s, err := kubernetesservice.New(r, store, at("192.0.2.1", 6443))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Once(t.Context()); !errors.Is(err, errRefused) || !strings.HasPrefix(err.Error(), "ServiceCIDR: ") {
+			t.Errorf("without the condition: %v", err)
+		}
+		store.update = ""
+		store.read = "/registry/masterleases/"
+		if err := s.Once(t.Context()); err == nil || strings.Count(err.Error(), errRefused.Error()) != 2 ||
+			!strings.HasPrefix(err.Error(), "lease: ") || !strings.Contains(err.Error(), "\nendpoints: ") {
+			t.Errorf("without leases: %v", err)
+		}
+		store.read = ""
+		if err := s.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for place, want := range map[string]string{leasePlace: "lease: ", servicePlace: "service: ", endpointsPlace: "endpoints: write Endpoints: "} {
+			change(t, r, "services", func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 444 })
+			change(t, r, "endpoints", func(e *corev1.Endpoints) { e.Subsets[0].Ports[0].Port = 1 })
+			again, err := kubernetesservice.New(r, store, at("192.0.2.1", 6443))
+			if err != nil {
+				t.Fatal(err)
+			}
+			store.update = place
+			if err := again.Once(t.Context()); !errors.Is(err, errRefused) || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("without a correction of %s: %v", place, err)
+			}
+			store.update = ""
+			synctest.Wait()
+		}
+		o := at("192.0.2.1", 6443)
+		o.Networks = networks("10.96.0.0/12", "fd00::/112")
+		dual, err := kubernetesservice.New(r, store, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.update = cidrPlace
+		if err := dual.Once(t.Context()); !errors.Is(err, errRefused) || !strings.HasPrefix(err.Error(), "ServiceCIDR: ") {
+			t.Errorf("without the second network: %v", err)
+		}
+	})
+}
+
+// TestLeavingIsTold: a server logs what keeps it from removing its endpoint, and nothing else.
+func TestLeavingIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(store *refusing) error
+		want    int
+	}{
+		"cleanly": {func(*refusing) error { return nil }, 0},
+		"lease gone": {func(store *refusing) error {
+			record, err := store.Get(context.Background(), leasePlace)
+			if err != nil {
+				return err
+			}
+			return store.remove(record)
+		}, 0},
+		"lease going":    {func(store *refusing) error { store.key, store.meanwhile = leasePlace, store.remove; return nil }, 0},
+		"lease renewed":  {func(store *refusing) error { store.key, store.meanwhile = leasePlace, store.touch; return nil }, 0},
+		"lease kept":     {func(store *refusing) error { store.delete = true; return nil }, 1},
+		"lease unread":   {func(store *refusing) error { store.read = leasePlace; return nil }, 1},
+		"endpoints kept": {func(store *refusing) error { store.update = endpointsPlace; return nil }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newRefusing()
+				r := open(t, store, networks("10.96.0.0/12")...)
+				crashed, err := kubernetesservice.New(r, store, at("192.0.2.1", 6443))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := crashed.Once(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				var log strings.Builder
+				o := at("192.0.2.1", 6443)
+				o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+				end := begin(t, r, store, o)
+				if log.Len() > 0 {
+					t.Errorf("after a crash of the only server: %s", &log)
+				}
+				if err := c.prepare(store); err != nil {
+					t.Fatal(err)
+				}
+				end()
+				if got := strings.Count(log.String(), "cannot remove this server's endpoint of the service kubernetes"); got != c.want || strings.Count(log.String(), "\n") != c.want {
+					t.Errorf("want %d warnings: %s", c.want, &log)
+				}
+				if _, err := store.Store.Get(t.Context(), leasePlace); errors.Is(err, storage.ErrNotFound) != (c.want == 0 || store.update != "") {
+					t.Errorf("its lease: %v", err)
+				}
+			})
+		})
 	}
 }
 
@@ -197,7 +335,7 @@ func TestLeaseCounts(t *testing.T) {
 // TestLeavingIsBounded: a server that ends waits five seconds for a hanging store, and no longer.
 func TestLeavingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &refusing{Store: memory.New(memory.Options{})}
+		store := newRefusing()
 		r := open(t, store, networks("10.96.0.0/12")...)
 		end := begin(t, r, store, at("192.0.2.1", 6443))
 		store.delete = true
@@ -237,6 +375,10 @@ func TestMorePorts(t *testing.T) {
 			func(svc *corev1.Service) {
 				svc.Spec.Type, svc.Spec.ExternalTrafficPolicy = corev1.ServiceTypeNodePort, corev1.ServiceExternalTrafficPolicyCluster
 			},
+			func(svc *corev1.Service) {
+				svc.Spec.Type, svc.Spec.AllocateLoadBalancerNodePorts = corev1.ServiceTypeLoadBalancer, new(false)
+				svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
+			},
 			func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 444 },
 		} {
 			for range 2 {
@@ -265,7 +407,8 @@ func TestForeignCIDRIsKept(t *testing.T) {
 		network string
 		going   bool
 		ready   bool
-	}{"ours": {network: "10.96.0.0/12", ready: true}, "others": {network: "10.97.0.0/16"}, "going": {network: "10.96.0.0/12", going: true}, "others, going": {network: "10.97.0.0/16", going: true}} {
+		dual    bool
+	}{"others than both": {network: "10.97.0.0/16", dual: true}, "ours": {network: "10.96.0.0/12", ready: true}, "others": {network: "10.97.0.0/16"}, "going": {network: "10.96.0.0/12", going: true}, "others, going": {network: "10.97.0.0/16", going: true}} {
 		store := memory.New(memory.Options{})
 		r := open(t, store, networks("10.96.0.0/12")...)
 		cidr := networking.Default(networks(c.network))
@@ -280,6 +423,9 @@ func TestForeignCIDRIsKept(t *testing.T) {
 		}
 		told := 0
 		o := kubernetesservice.Options{Networks: networks("10.96.0.0/12"), Report: func(registry.Object, string, string) { told++ }}
+		if c.dual {
+			o.Networks = networks("10.96.0.0/12", "fd00::/112")
+		}
 		s, err := kubernetesservice.New(r, store, o)
 		if err != nil {
 			t.Fatal(err)
@@ -288,7 +434,7 @@ func TestForeignCIDRIsKept(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		got, _ := get[*networkingv1.ServiceCIDR](t, r, gr.Group, gr.Resource, "", "kubernetes")
-		if (len(got.Status.Conditions) == 1) != c.ready || (told == 1) != (c.network != "10.96.0.0/12" && !c.going) {
+		if (len(got.Status.Conditions) == 1) != c.ready || len(got.Spec.CIDRs) != 1 || got.Spec.CIDRs[0] != c.network || (told == 1) != (c.network != "10.96.0.0/12" && !c.going) {
 			t.Errorf("%s: %+v, told %d times", name, got.Status, told)
 		}
 	}
