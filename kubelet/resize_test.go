@@ -157,7 +157,13 @@ func TestResizeWaits(t *testing.T) {
 			n.after(5 * time.Second)
 		}, "given cpu:2, has cpu:2"},
 		"the other shrinks": {func(n *node) { n.resize("other", cpuOf("0")) }, "given cpu:2, has cpu:2"},
-		"it is withdrawn":   {func(n *node) { n.resize("web", cpuOf("1")) }, "given cpu:1, has cpu:1"},
+		"the other shrinks, but not enough": {func(n *node) {
+			n.resize("other", cpuOf("500m"))
+			if c := condition(n.pod("web"), corev1.PodResizePending); c == nil || c.Message != strings.Replace(message, "used: 1000", "used: 500", 1) {
+				n.t.Errorf("it waits because of %v", c)
+			}
+		}, deferred},
+		"it is withdrawn": {func(n *node) { n.resize("web", cpuOf("1")) }, "given cpu:1, has cpu:1"},
 		"it is withdrawn, and the other shrinks": {func(n *node) {
 			n.resize("web", cpuOf("1"))
 			n.resize("other", cpuOf("0"))

@@ -78,7 +78,7 @@ func TestRegistrationIsTriedAgain(t *testing.T) {
 		var registered string
 		n := w.run(rt, kubelet.Options{OnRegistered: func(node *corev1.Node) { registered = w.at() + " " + node.Name }})
 		n.after(time.Minute)
-		if w.lease == nil || len(w.lease.OwnerReferences) != 1 {
+		if w.lease == nil || len(w.lease.OwnerReferences) != 1 || w.lease.OwnerReferences[0].UID != "uid-of-n1" {
 			t.Errorf("the lease is %v", w.lease)
 		}
 		expectTimes(t, "registered", times(), "0s 0.1s 0.3s 0.7s 1.5s 3.1s 6.3s 12.7s 19.7s 26.7s")

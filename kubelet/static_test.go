@@ -243,14 +243,35 @@ func TestStaticPodOfTheSameName(t *testing.T) {
 		n.expectRunning()
 		n.leftNothing()
 
-		// And what comes back runs again, and waits for nothing.
+		// And what comes back runs again; what has waited and run is gone when it is removed.
 		n.manifests.Put(manifest("d"))
 		n.after(time.Second)
 		n.expectRunning("d")
 		n.manifests.Delete("default", "web-n1")
+		n.manifests.Put(manifest("f"))
+		n.after(time.Minute)
+		n.expectRunning("f")
+		n.manifests.Delete("default", "web-n1")
 		n.after(time.Minute)
 		n.expectRunning()
 		n.leftNothing()
+	})
+}
+
+// TestMirrorThatGoesUnread: a status that could not be sent to a mirror waits for another one when the mirror is gone.
+func TestMirrorThatGoesUnread(t *testing.T) {
+	withStatic(t, simulated.Options{}, func(n *staticNode) {
+		n.manifests.Put(manifest("a"))
+		n.after(time.Second)
+		n.breaks("patch pods/status", away)
+		n.pods.Put(mirror("a", "mirror-1"))
+		n.after(5 * time.Second)
+		sent := n.count("patch pods/status")
+		n.pods.Delete("default", "web-n1")
+		n.after(10 * time.Minute)
+		if got := n.count("patch pods/status"); sent == 0 || got != sent {
+			t.Errorf("%d statuses were sent, and %d when there was no mirror", sent, got-sent)
+		}
 	})
 }
 

@@ -108,3 +108,43 @@ func TestEndWithoutEvents(t *testing.T) {
 		rt.Close()
 	})
 }
+
+// TestForcedDeletionIsNotReported: while a pod ends that is gone from the API, nothing is said of it there, and it is not
+// gone from the node.
+func TestForcedDeletionIsNotReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rt := simulated.New(slow())
+		n := w.runStatic(rt)
+		w.pods.Put(newPod("web"))
+		n.after(time.Second)
+		sent := w.count("patch pods/status")
+		w.pods.Delete("default", "web")
+		n.after(time.Second)
+		if n.kubelet.Gone("uid-of-web") {
+			t.Error("it is gone although it runs")
+		}
+		n.after(time.Minute)
+		if got := w.count("patch pods/status") - sent; got > 0 {
+			t.Errorf("%d statuses are sent", got)
+		}
+		n.leftNothing()
+		// Nor is it gone while a later kubelet ends it.
+		w.pods.Put(newPod("other"))
+		n.after(time.Second)
+		n.stop()
+		w.pods.Delete("default", "other")
+		n = w.runStatic(rt)
+		n.after(time.Second)
+		if n.kubelet.Gone("uid-of-other") {
+			t.Error("it is gone although it runs")
+		}
+		n.after(time.Minute)
+		if !n.kubelet.Gone("uid-of-other") {
+			t.Error("it is not gone")
+		}
+		n.leftNothing()
+		n.stop()
+		rt.Close()
+	})
+}

@@ -130,6 +130,30 @@ func TestResizeOfARequest(t *testing.T) {
 	})
 }
 
+// TestResizeOfWhatDoesNotRun: a resize is complete at once where no container runs that could be resized.
+func TestResizeOfWhatDoesNotRun(t *testing.T) {
+	simulate(t, simulated.Options{}, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests = quantities("cpu", "1")
+			p.Spec.Containers[0].Image, p.Spec.Containers[0].ImagePullPolicy = "missing", corev1.PullNever
+		}))
+		n.after(time.Second)
+		n.resize("web", cpuOf("2"))
+		var told []string
+		n.mu.Lock()
+		for _, e := range n.events {
+			if _, event, ok := strings.Cut(e, " Normal Resize"); ok {
+				what, _, _ := strings.Cut(event, ":")
+				told = append(told, what)
+			}
+		}
+		n.mu.Unlock()
+		if !slices.Equal(told, []string{"Started", "Completed"}) {
+			t.Errorf("told is %v", told)
+		}
+	})
+}
+
 // ledger is Cgroups that keeps the CPU of the pods whose groups are made.
 type ledger struct {
 	*furniture

@@ -108,6 +108,7 @@ func TestPreemptorMessages(t *testing.T) {
 		"the last nomination":      {"", answers{says(n("x"), scheduler.Refuse("a")), says(n("n"), scheduler.Refuse("b")), says(nil, scheduler.Refuse("c"))}, " a, b, c", "n"},
 		"success ends it":          {"", answers{says(nil, scheduler.Refuse("a")), says(n("n"), nil), says(n("x"), nil)}, "", "n"},
 		"success without any":      {"old", answers{says(nil, nil)}, "", "old"},
+		"the unresolvable keeps":   {"old", answers{says(nil, final), says(n("x"), nil)}, " never", "old"},
 		"the unresolvable ends it": {"", answers{says(n("n"), final), says(n("x"), nil)}, " never", "n"},
 		"failure":                  {"old", answers{says(n("x"), errors.New("boom")), says(n("x"), nil)}, " boom", "old"},
 	} {

@@ -2,6 +2,7 @@ package volume_test
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -146,6 +147,16 @@ func TestUpdates(t *testing.T) {
 		if got != want {
 			t.Errorf("step %d: %q, want %q", i, got, want)
 		}
+	}
+	// A file that contains what another would be told apart by is no other file.
+	s.put(config("c", "a", "x", "b", "y"))
+	prepare(t, v, p)
+	head := binary.LittleEndian.AppendUint64(make([]byte, 0, 24), 1)
+	head = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(head, 0), 0o644)
+	s.put(config("c", "a", "x"+string(head)+"by"))
+	prepare(t, v, p)
+	if exists(filepath.Join(at["/c"].HostPath, "b")) {
+		t.Error("a file is left")
 	}
 	steps := 0
 	v.SetStep(func(string, string) error { steps++; return nil })

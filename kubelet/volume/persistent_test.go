@@ -148,6 +148,8 @@ func TestPersistentErrors(t *testing.T) {
 		"of another kind": {corev1.PersistentVolumeSource{RBD: &corev1.RBDPersistentVolumeSource{}}, nil,
 			`MountVolume.SetUp failed for volume "pv-data" : no volume plugin matched: rbd volumes are not supported`},
 		"a local device": {localSource(dir + "/there"), asDevice, `MapVolume.MapPodDevice failed for volume "pv-data" : local volumes as devices are not supported`},
+		"an exported device": {corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "10.0.0.9", Path: "/"}}, asDevice,
+			`MapVolume.FindMapperPluginBySpec failed for volume "pv-data" : no volume plugin matched: nfs volumes as devices are not supported`},
 		"another device": {host(dir), asDevice, `MapVolume.FindMapperPluginBySpec failed for volume "pv-data" : no volume plugin matched: hostPath volumes as devices are not supported`},
 	} {
 		t.Run(name, func(t *testing.T) {

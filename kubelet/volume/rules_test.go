@@ -3,6 +3,7 @@ package volume_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -62,6 +63,16 @@ func TestHostsFileFollows(t *testing.T) {
 			t.Errorf("the file is %s", got)
 		}
 	}
+	dead := errors.New("the process is dead")
+	v.SetStep(func(op, _ string) error {
+		if op == "chmod" {
+			return dead
+		}
+		return nil
+	})
+	if _, err := v.Mounts(t.Context(), r); !errors.Is(err, dead) {
+		t.Errorf("a file whose mode cannot be put right: %v", err)
+	}
 }
 
 // TestOver: with a context that is over, nothing is set up or removed.
@@ -96,6 +107,20 @@ func TestOddNames(t *testing.T) {
 		p.UID = types.UID(name)
 		if v.Prepare(t.Context(), p) == nil || v.Release(t.Context(), p.UID) == nil {
 			t.Errorf("a pod %q", name)
+		}
+		if _, err := v.Mounts(t.Context(), request(pod(emptyDirVolume(name, "")))); err == nil || err.Error() != fmt.Sprintf("cannot find volume %q to mount into container %q", name, "main") {
+			t.Errorf("a mount of volume %q: %v", name, err)
+		}
+	}
+	p := pod(emptyDirVolume("d", ""))
+	prepare(t, v, p)
+	for subPath, want := range map[string]string{
+		"/abs": "error SubPath `/abs` must not be an absolute path", "a/../..": "unable to provision SubPath `a/../..`: must not contain '..'",
+		"a\x00": `unable to provision SubPath "a\x00": must not contain a zero byte`,
+	} {
+		p.Spec.Containers[0].VolumeMounts[0].SubPath = subPath
+		if _, err := v.Mounts(t.Context(), request(p)); err == nil || err.Error() != want {
+			t.Errorf("%q: %v", subPath, err)
 		}
 	}
 }

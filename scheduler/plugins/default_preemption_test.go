@@ -143,6 +143,22 @@ func TestPreemptionChoosesNode(t *testing.T) {
 	}
 }
 
+// Whether a pod may preempt others is up to its policy.
+func TestPreemptionPolicy(t *testing.T) {
+	for policy, want := range map[corev1.PreemptionPolicy]string{
+		"": "n: low", corev1.PreemptLowerPriority: "n: low", corev1.PreemptNever: "preemption: not eligible due to preemptionPolicy=Never.",
+	} {
+		vip := running(t, "vip n 2 10 0")
+		if vip.Spec.NodeName = ""; policy != "" {
+			vip.Spec.PreemptionPolicy = &policy
+		}
+		got := preempt(t, plugins.DefaultPreemption{}, vip, []*corev1.Node{node("n", "cpu", "2", "pods", "9")}, []*corev1.Pod{running(t, "low n 2 0 0")})
+		if got != want {
+			t.Errorf("%q: %s", policy, got)
+		}
+	}
+}
+
 // Of the pods on a node, as many as possible are spared, the most important first, and before them those whose budget
 // does not allow their removal.
 func TestPreemptionSparesPods(t *testing.T) {

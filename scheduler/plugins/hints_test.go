@@ -103,6 +103,7 @@ func TestHintsOfInterPodAffinity(t *testing.T) {
 		"a node came, far from others":     {fromWeb, built(zoned("")), true},
 		"a node came, without terms":       {alone, built(zoned("1")), false},
 		"a node moved to a zone":           {nearWeb, rebuilt(zoned(""), zoned("1")), true},
+		"a node moved to an unnamed zone":  {nearWeb, rebuilt(zoned(""), labeled("zone", "")), true},
 		"a node moved to another zone":     {nearWeb, rebuilt(zoned("1"), zoned("2")), true},
 		"a node moved out of its zone":     {nearWeb, rebuilt(zoned("1"), zoned("")), false},
 		"a node stayed in its zone":        {nearWeb, rebuilt(zoned("1"), zoned("1", "x")), false},

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/groups"
 	"github.com/keelson-dev/keelson/scheduler/plugins"
 )
 
@@ -55,5 +56,37 @@ func TestNodeWithoutALabelAndOtherPods(t *testing.T) {
 	is := scheduler.NewNodeInfo(was.Node, guest("1", "app=web", living("a")), guest("2", "app=web", living("a")))
 	if got := prepared.CheckChanged(was, is); got == nil || !got.Unresolvable {
 		t.Errorf("refused because %v", got)
+	}
+}
+
+// Nodes that lack one of a pod's labels do not count, for none of its constraints.
+func TestNodesWithoutALabelDoNotCount(t *testing.T) {
+	nodes := street()
+	for i, rack := range []string{"1", "", "2", ""} {
+		if rack != "" {
+			nodes[i].Labels["rack"] = rack
+		}
+	}
+	s := scheduler.NewSnapshot(nodes, []*corev1.Pod{guest("1", "app=web", living("b")), guest("2", "app=web", living("b")), guest("3", "app=web", living("c"))})
+	const hard, soft = corev1.DoNotSchedule, corev1.ScheduleAnyway
+	for _, how := range []corev1.UnsatisfiableConstraintAction{hard, soft} {
+		profile := scheduler.Profile{Plugins: []scheduler.Enabled{{Plugin: plugins.PodTopologySpread{}, Weight: 1}}}
+		d := profile.Schedule(guest("p", "app=web", spread(1, "zone", how, app("web")), spread(1, "rack", how, app("web"))), s)
+		if d.Node != "a" {
+			t.Errorf("%s: scheduled\n%v", how, d)
+		}
+	}
+}
+
+// WithGroups leaves the plugins that it is given as they are.
+func TestWithGroupsCopies(t *testing.T) {
+	given, g := []scheduler.Enabled{{Plugin: plugins.PodTopologySpread{}}, {Plugin: plugins.InterPodAffinity{}}}, related()
+	all := plugins.WithGroups(given, g)
+	of := func(list []scheduler.Enabled) [2]any {
+		return [2]any{list[0].Plugin.(plugins.PodTopologySpread).Groups, list[1].Plugin.(plugins.InterPodAffinity).Groups}
+	}
+	var none *groups.Groups
+	if of(all) != [2]any{g, g} || of(given) != [2]any{none, none} {
+		t.Errorf("given are %v now, got %v", given, all)
 	}
 }

@@ -213,6 +213,35 @@ func TestVolumeBindingCapacity(t *testing.T) {
 	})
 }
 
+// A pod that found no room for a volume hears of more room, and of drivers that publish theirs no more.
+func TestVolumeBindingHintsOfCapacity(t *testing.T) {
+	has, hasNot := driver(ptr.To(true)), driver(ptr.To(false))
+	other := driver(ptr.To(true))
+	other.Name = "other.example.com"
+	scratch := inline(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: has.Name}})
+	changed := func(old, obj informer.Object) scheduler.Event {
+		return scheduler.Event{Kind: scheduler.ObjectUpdated, OldObject: old, Object: obj}
+	}
+	unlimited := capacity("a", "1Gi", "")
+	unlimited.Capacity = nil
+	hints(t, plugins.VolumeBinding{}, map[string]hint{
+		"a driver has room without end": {scratch, changed(has, hasNot), true},
+		"a driver goes on publishing":   {scratch, changed(has, has), false},
+		"a driver never published":      {scratch, changed(hasNot, hasNot), false},
+		"a driver begins to publish":    {scratch, changed(hasNot, has), false},
+		"another driver":                {scratch, changed(other, other), false},
+		"no volume of a driver":         {using("c"), changed(has, hasNot), false},
+		"a driver came":                 {scratch, scheduler.Event{Kind: scheduler.ObjectAdded, Object: has}, false},
+		"room appears":                  {using("c"), scheduler.Event{Kind: scheduler.ObjectAdded, Object: capacity("a", "1Gi", "")}, true},
+		"room grows":                    {using("c"), changed(capacity("a", "1Gi", ""), capacity("a", "2Gi", "")), true},
+		"room stays":                    {using("c"), changed(capacity("a", "1Gi", ""), capacity("a", "1Gi", "")), false},
+		"room shrinks":                  {using("c"), changed(capacity("a", "2Gi", ""), capacity("a", "1Gi", "")), false},
+		"larger volumes":                {using("c"), changed(capacity("a", "9Gi", "1Gi"), capacity("a", "9Gi", "2Gi")), true},
+		"room becomes known":            {using("c"), changed(unlimited, capacity("a", "1Gi", "")), true},
+		"room becomes unknown":          {using("c"), changed(capacity("a", "1Gi", ""), unlimited), false},
+	})
+}
+
 func TestVolumeBindingScores(t *testing.T) {
 	score := func(s *stock, p *corev1.Pod, n *corev1.Node) int64 {
 		return plugins.VolumeBinding{Volumes: s.Volumes}.Score(p, scheduler.NewNodeInfo(n))
