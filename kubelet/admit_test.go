@@ -44,6 +44,7 @@ func TestAdmitResources(t *testing.T) {
 		"an extended resource that the node lacks":             {others, []string{"example.com/other", "5"}, ""},
 		"a native resource that the node lacks":                {others, []string{"hugepages-2Mi", "2Mi"}, "OutOfhugepages-2Mi"},
 		"a resource of Kubernetes' domain that the node lacks": {others, []string{"scheduling.kubernetes.io/foo", "1"}, "OutOfscheduling.kubernetes.io/foo"},
+		"what only quotas know":                                {others, []string{"requests.example.com/foo", "1"}, "OutOfrequests.example.com/foo"},
 		"memory before others":                                 {others, []string{"ephemeral-storage", "1", "hugepages-2Mi", "2Mi", "memory", "2Gi"}, "OutOfmemory"},
 		"others by their names":                                {others, []string{"hugepages-2Mi", "2Mi", "example.com/gpu", "1"}, "OutOfexample.com/gpu"},
 		"the last one that fits":                               {others, nil, ""},

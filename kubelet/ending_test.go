@@ -373,6 +373,34 @@ func TestRefusedWhileItRuns(t *testing.T) {
 	})
 }
 
+// TestWhoTakesRoom: the pod that was created first, and none that is gone from the API.
+func TestWhoTakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rt := simulated.New(slow())
+		for name, age := range map[string]time.Duration{"a": time.Minute, "b": 3 * time.Minute, "c": 2 * time.Minute} {
+			w.pods.Put(newPod(name, func(p *corev1.Pod) {
+				p.CreationTimestamp = metav1.NewTime(time.Now().Add(-age))
+				p.Spec.Containers[0].Resources.Requests = quantities("cpu", "2")
+			}))
+		}
+		n := w.run(rt, kubelet.Options{Registration: kubelet.Registration{Capacity: quantities("cpu", "2")}})
+		n.after(time.Second)
+		w.pods.Delete("default", "b")
+		w.pods.Put(newPod("d", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = quantities("cpu", "2") }))
+		n.after(time.Second)
+		var got []string
+		for _, name := range []string{"a", "c", "d"} {
+			got = append(got, name+" "+string(w.pod(name).Status.Phase))
+		}
+		if strings.Join(got, ", ") != "a Failed, c Failed, d Running" {
+			t.Errorf("there are %v", got)
+		}
+		n.stop()
+		rt.Close()
+	})
+}
+
 // TestRefusedTakesNoRoom: a rejected pod does not occupy resources.
 func TestRefusedTakesNoRoom(t *testing.T) {
 	o := kubelet.Options{Registration: kubelet.Registration{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}

@@ -179,8 +179,11 @@ func TestEvictGivesUp(t *testing.T) {
 		if n.kubelet.Ended("uid-of-web") {
 			t.Error("it has ended already")
 		}
+		if err := n.kubelet.Evict(ctx, "uid-of-web", kubelet.Eviction{Reason: "Other", Grace: 30}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("once more: %v", err)
+		}
 		n.after(10 * time.Second)
-		if s := n.pod("web").Status; s.Phase != corev1.PodFailed || !n.kubelet.Ended("uid-of-web") {
+		if s := n.pod("web").Status; s.Phase != corev1.PodFailed || s.Reason != "Evicted" || !n.kubelet.Ended("uid-of-web") {
 			t.Errorf("status is %+v", s)
 		}
 	})

@@ -98,6 +98,23 @@ func TestResizeStepsThatFail(t *testing.T) {
 	}
 }
 
+// TestResizeBelowUseOfContainers: where only containers are measured, a pod's limit does not fall below their sum.
+func TestResizeBelowUseOfContainers(t *testing.T) {
+	rt := simulated.Options{Program: func(simulated.Process) simulated.Program { return simulated.Program{Memory: 2 << 30} }}
+	s := &scales{furniture: &furniture{}, now: cri.Resources{MemoryLimit: 4 << 30}, want: cri.Resources{MemoryLimit: 3 << 30}}
+	withFaults(t, rt, kubelet.Host{Cgroups: s}, func(n *node, f *faulty, _ *[]string) {
+		f.breaks("ListSandboxStats", cri.ErrUnsupported)
+		n.pods.Put(resizable("web", "1"))
+		n.after(time.Second)
+		n.resize("web", func(s *corev1.PodSpec) {
+			s.Resources = &corev1.ResourceRequirements{Limits: quantities("memory", "3Gi")}
+		})
+		if c := condition(n.pod("web"), corev1.PodResizeInProgress); c == nil || !strings.HasSuffix(c.Message, "memory limit (3221225472) below current usage (4294967296)") {
+			t.Errorf("the condition is %v", c)
+		}
+	})
+}
+
 // measured is a runtime that does not resize, but measures.
 type measured struct {
 	cri.RuntimeService

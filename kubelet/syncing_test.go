@@ -148,3 +148,39 @@ func TestForcedDeletionIsNotReported(t *testing.T) {
 		rt.Close()
 	})
 }
+
+// TestLogsOfRemovedContainers: they are removed where they have a directory and somebody who can; if that fails, the
+// container starts later.
+func TestLogsOfRemovedContainers(t *testing.T) {
+	exits := simulated.Options{Program: func(simulated.Process) simulated.Program { return simulated.Program{Exits: true, After: time.Second} }}
+	for name, c := range map[string]struct {
+		dir     bool
+		remover kubelet.LogRemover
+		removed bool
+	}{
+		"all there":    {true, &shredder{}, true},
+		"no directory": {false, &shredder{}, false},
+		"nobody":       {true, nil, false},
+		"stuck":        {true, stuck{}, false},
+	} {
+		logs := kubelet.Logs{Remover: c.remover}
+		if c.dir {
+			logs.Dir = t.TempDir()
+		}
+		simulate(t, exits, kubelet.Options{Host: kubelet.Host{Logs: logs}}, func(n *node) {
+			n.pods.Put(newPod("web"))
+			n.after(5 * time.Minute)
+			if s, ok := c.remover.(*shredder); ok && (len(s.paths()) > 0) != c.removed {
+				t.Errorf("%s: removed are %v", name, s.paths())
+			}
+			if restarts := n.pod("web").Status.ContainerStatuses[0].RestartCount; restarts != map[bool]int32{true: 3, false: 5}[name == "stuck"] {
+				t.Errorf("%s: %d restarts", name, restarts)
+			}
+		})
+	}
+}
+
+// stuck removes no logs.
+type stuck struct{}
+
+func (stuck) RemoveLog(string) error { return errors.New("paper jam") }
