@@ -3,6 +3,7 @@ package custom_test
 import (
 	"encoding/json"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -75,6 +76,10 @@ func TestSchema(t *testing.T) {
 	at(of.Schema(), "properties").(map[string]any)["spec"] = nil
 	if at(of.Schema(), properties("size")...) == nil || at(k.Schema(), properties("size")...) == nil {
 		t.Error("a schema is shared with those before")
+	}
+	want := jsonOf(t, k.Schema())
+	if runtime.GC(); jsonOf(t, k.Schema()) != want {
+		t.Error("a schema that was collected is made anew as another")
 	}
 }
 

@@ -118,6 +118,7 @@ func TestStatusAlone(t *testing.T) {
 	equal(t, v.ValidateStatusUpdate(context.Background(), widget(t, "spec: {}\nstatus: {b: x}"), old), nil)
 	equal(t, v.ValidateStatusUpdate(context.Background(), widget(t, "spec: {}\nstatus: {b: 1}"), old), []string{`status.b: Invalid value: "integer": b in body must be of type string: "integer"`})
 	equal(t, v.ValidateStatusUpdate(context.Background(), widget(t, `spec: {}`), old), nil)
+	equal(t, v.ValidateStatusUpdate(context.Background(), widget(t, `spec: {}`), widget(t, "spec: {}\nstatus: {b: x}")), nil) // it goes
 	v = storage(t, parse(t, `- {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {status: {type: object}}}}}`))
 	equal(t, v.ValidateStatusUpdate(context.Background(), widget(t, "status: 1"), old), nil) // there is no such subresource
 }
