@@ -1,6 +1,8 @@
 package scheduler_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,6 +94,25 @@ func TestMemoryOfNobody(t *testing.T) {
 	for name, want := range map[string]bool{"": false, "P": true} {
 		if got := planner.Trial(pod("p", "4", ""), s, name).Memory() != nil; got != want {
 			t.Errorf("%q has a memory: %t", name, got)
+		}
+	}
+}
+
+// unprepared is a predicate that cannot examine pods.
+type unprepared struct{ scheduler.Predicate }
+
+func (unprepared) Prepare(*corev1.Pod, *scheduler.Snapshot) (scheduler.Prepared, error) {
+	return scheduler.Prepared{}, errors.New("cannot look")
+}
+
+// What keeps a predicate from examining a pod fails the attempt, whether it is to check nodes or not.
+func TestPredicateThatCannotLook(t *testing.T) {
+	all := scheduler.PredicateFunc("P", func(*corev1.Pod, *scheduler.NodeInfo) *scheduler.Refusal { return nil })
+	for _, without := range []scheduler.Roles{0, scheduler.RolePredicate} {
+		profile := scheduler.Profile{Plugins: []scheduler.Enabled{{Plugin: unprepared{all}, Without: without}}}
+		d := profile.Schedule(pod("p", "1", ""), scheduler.NewSnapshot([]*corev1.Node{node("a", "1", "8Gi")}, nil))
+		if d.Err == nil || !strings.Contains(d.Err.Error(), "cannot look") || d.Node != "" {
+			t.Errorf("without %b: %v", without, d.Err)
 		}
 	}
 }

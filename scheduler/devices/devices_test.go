@@ -249,18 +249,27 @@ func TestConditions(t *testing.T) {
 			c.Status.Devices = []resourcev1.AllocatedDeviceStatus{{Driver: driver, Pool: "n", Device: "late", Conditions: []metav1.Condition{{Type: name, Status: is, Reason: "Because", Message: "it is"}}}}
 		}
 	}
+	ofAnother := func(change func(*resourcev1.AllocatedDeviceStatus)) func(*resourcev1.ResourceClaim) {
+		return func(c *resourcev1.ResourceClaim) {
+			condition("ready", metav1.ConditionTrue)(c)
+			change(&c.Status.Devices[0])
+		}
+	}
 	for name, tt := range map[string]struct {
 		change func(*resourcev1.ResourceClaim)
 		after  time.Duration
 		want   string
 	}{
-		"nothing said":    {want: "waits"},
-		"not ready":       {change: condition("ready", metav1.ConditionFalse), want: "waits"},
-		"ready":           {change: condition("ready", metav1.ConditionTrue), want: "done"},
-		"failed":          {change: condition("broken", metav1.ConditionTrue), want: `device binding failed: claim=x, reason=Because, message="it is"`},
-		"not failed":      {change: condition("broken", metav1.ConditionFalse), want: "waits"},
-		"almost too late": {after: time.Minute, want: "waits"},
-		"too late":        {after: time.Minute + time.Second, want: "device binding timeout: claim=x"},
+		"another driver's is ready": {change: ofAnother(func(s *resourcev1.AllocatedDeviceStatus) { s.Driver = "other.example.com" }), want: "waits"},
+		"another pool's is ready":   {change: ofAnother(func(s *resourcev1.AllocatedDeviceStatus) { s.Pool = "m" }), want: "waits"},
+		"another one is ready":      {change: ofAnother(func(s *resourcev1.AllocatedDeviceStatus) { s.Device = "early" }), want: "waits"},
+		"nothing said":              {want: "waits"},
+		"not ready":                 {change: condition("ready", metav1.ConditionFalse), want: "waits"},
+		"ready":                     {change: condition("ready", metav1.ConditionTrue), want: "done"},
+		"failed":                    {change: condition("broken", metav1.ConditionTrue), want: `device binding failed: claim=x, reason=Because, message="it is"`},
+		"not failed":                {change: condition("broken", metav1.ConditionFalse), want: "waits"},
+		"almost too late":           {after: time.Minute, want: "waits"},
+		"too late":                  {after: time.Minute + time.Second, want: "device binding timeout: claim=x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			waiting := ""
