@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/storage/memory"
@@ -63,6 +64,10 @@ func testCompaction(t *testing.T) {
 	if _, err := res.List(t.Context(), exact); !errors.Is(err, registry.ErrExpired) {
 		t.Errorf("an old state after ten minutes: %v", err)
 	}
+	exact.ResourceVersion = strconv.FormatInt(last, 10)
+	if l, err := res.List(t.Context(), exact); err != nil || len(l.Items) != 4 {
+		t.Errorf("the oldest state that is kept: %v, %v", l, err)
+	}
 	if _, err := late.Next(t.Context()); !errors.Is(err, registry.ErrExpired) {
 		t.Errorf("a watch that stood still for ten minutes: %v", err)
 	}
@@ -74,4 +79,31 @@ func testCompaction(t *testing.T) {
 	} else if events, err := w.Next(t.Context()); err != nil || len(events) != 1 || events[0].Item.Object.GetName() != "e" {
 		t.Errorf("the change: %v, %v", events, err)
 	}
+}
+
+// TestCompactionOfOthers: an old state is dropped even if only other resources have changed since.
+func TestCompactionOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := openWith(t, memory.New(memory.Options{}), registry.Options{}, configMaps(), namespaces(registry.Rules[*corev1.Namespace]{}))
+		maps, _ := reg.Resource(schema.GroupResource{Resource: "configmaps"})
+		others, _ := reg.Resource(schema.GroupResource{Resource: "namespaces"})
+		if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "a"}}, registry.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		var revisions []int64
+		for _, name := range []string{"x", "y"} {
+			item, err := others.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, registry.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			revisions = append(revisions, item.Revision)
+		}
+		time.Sleep(10*time.Minute + time.Second)
+		for i, kept := range []bool{false, true} {
+			l, err := maps.List(t.Context(), registry.ListOptions{ResourceVersion: strconv.FormatInt(revisions[i], 10), Match: metav1.ResourceVersionMatchExact})
+			if kept && (err != nil || len(l.Items) != 1) || !kept && !errors.Is(err, registry.ErrExpired) {
+				t.Errorf("at the revision of other change %d: %v, %v", i, l, err)
+			}
+		}
+	})
 }

@@ -309,8 +309,14 @@ func TestUnreadableIsLogged(t *testing.T) {
 	})
 }
 
-// TestPastByIndex: a list at a past revision selects what matched then, whatever was listed before.
+// TestPastByIndex: a list at a past revision selects what matched then, whatever was listed before, and leaves later lists as
+// they are. It does so even if there are as many indexes as there may be.
 func TestPastByIndex(t *testing.T) {
+	t.Run("by index", func(t *testing.T) { testPastByIndex(t, 0) })
+	t.Run("without an index", func(t *testing.T) { testPastByIndex(t, 16) })
+}
+
+func testPastByIndex(t *testing.T, others int) {
 	res := openKind(t, memory.New(memory.Options{}), colors(registry.Rules[*corev1.ConfigMap]{}).Kind(), registry.Options{})
 	label := func(name, tier, zone string) {
 		t.Helper()
@@ -321,6 +327,18 @@ func TestPastByIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	list := func(text string, o registry.ListOptions) (string, int64) {
+		t.Helper()
+		o.Labels = selector(t, text)
+		l, err := res.List(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(listed(l), ","), l.Revision
+	}
+	for i := range others {
+		list(fmt.Sprintf("other%d=x", i), registry.ListOptions{})
+	}
 	for i := range 6 {
 		label("c"+strconv.Itoa(i), strconv.Itoa(i%2), strconv.Itoa(i%3))
 	}
@@ -329,11 +347,7 @@ func TestPastByIndex(t *testing.T) {
 	for _, keep := range [][]string{nil, {""}, {"tier=1"}, {"zone=1", "tier=1"}, all} {
 		var was int64
 		for _, text := range slices.Concat(keep, all[:1]) { // pages keep the state, and make indexes
-			l, err := res.List(t.Context(), registry.ListOptions{Limit: 1, Selection: registry.Selection{Labels: selector(t, text)}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			was = l.Revision
+			_, was = list(text, registry.ListOptions{Limit: 1})
 		}
 		label("c0", "1", "1")
 		label("c1", "none", "none")
@@ -342,12 +356,13 @@ func TestPastByIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, text := range slices.Concat(all, all) {
-			l, err := res.List(t.Context(), registry.ListOptions{
-				Selection: registry.Selection{Labels: selector(t, text)}, ResourceVersion: strconv.FormatInt(was, 10), Match: metav1.ResourceVersionMatchExact,
-			})
-			if err != nil || strings.Join(listed(l), ",") != selections[text] || l.Revision != was {
-				t.Errorf("after pages of %q, %q at %d: %v at %d, %v", keep, text, was, listed(l), l.Revision, err)
+			got, at := list(text, registry.ListOptions{ResourceVersion: strconv.FormatInt(was, 10), Match: metav1.ResourceVersionMatchExact})
+			if got != selections[text] || at != was {
+				t.Errorf("after pages of %q, %q at %d: %v at %d", keep, text, was, got, at)
 			}
+		}
+		if now, _ := list("tier=1", registry.ListOptions{}); now != "a/c0,a/c5,a/c6" {
+			t.Errorf("after pages of %q, the newest are %s", keep, now)
 		}
 		label("c0", "0", "0")
 		label("c1", "1", "1")

@@ -203,8 +203,10 @@ func TestFurtherVersions(t *testing.T) {
 	}
 	k := configMaps()
 	cells := func(registry.Object, time.Time) []any { return []any{"v2"} }
+	rules := k.Rules
+	k.Rules.Deletion.Orphans = true // which is the same in all versions
 	k.Also = []registry.Version{{
-		Names: registry.Names{Kind: "Other", Plural: "others"}, GroupVersion: other,
+		Names: registry.Names{Kind: "Other", Plural: "others"}, GroupVersion: other, Rules: &rules,
 		New: func() registry.Object { return &corev1.ConfigMap{} }, NewList: func() runtime.Object { return &corev1.ConfigMapList{} },
 		FromStored: suffix("-out"), ToStored: suffix("-in"),
 		Sub:     &registry.Subresources[registry.Object]{Resets: []string{"x"}},
@@ -214,13 +216,13 @@ func TestFurtherVersions(t *testing.T) {
 	k.Warning = "old"
 	for _, unserved := range []bool{false, true} {
 		k.Unserved = unserved
-		want := []string{"v1 ConfigMap old false", "example.com/v2 Other new true"}
+		want := []string{"v1 ConfigMap old true false", "example.com/v2 Other new true true"}
 		if unserved {
 			want = want[1:]
 		}
 		var got []string
 		for _, s := range k.Served() {
-			got = append(got, fmt.Sprint(s.GroupVersion, " ", s.Names.Kind, " ", s.Warning, " ", len(s.Sub.Resets) == 1 && s.Columns.Cells != nil))
+			got = append(got, fmt.Sprint(s.GroupVersion, " ", s.Names.Kind, " ", s.Warning, " ", s.Rules.Deletion.Orphans, " ", len(s.Sub.Resets) == 1 && s.Columns.Cells != nil))
 		}
 		if strings.Join(got, ", ") != strings.Join(want, ", ") {
 			t.Errorf("served %q, want %q", got, want)

@@ -2,6 +2,7 @@ package apiextensions_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -15,6 +16,10 @@ import (
 // make it expensive, and no others.
 func TestBudget(t *testing.T) {
 	const upstream = "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
+	many := ""
+	for i := range 40 {
+		many += fmt.Sprintf("a%02d: {type: array, items: {type: integer}}, ", i)
+	}
 	for name, tt := range map[string]struct {
 		spec string   // the schema of spec
 		want []string // of each error, what has no bound
@@ -56,6 +61,32 @@ func TestBudget(t *testing.T) {
 			`{type: object, properties: {list: {type: array, items: {type: integer}, x-kubernetes-validations: [{rule: "true", messageExpression: "string(self.all(a, self.all(b, self.all(c, a == b))))"}]}}}`,
 			[]string{"spec.list (maxItems)"},
 		},
+		"a map of lists": {
+			`{type: object, properties: {m: {type: object, additionalProperties: {type: array, items: {type: integer}}, x-kubernetes-validations: [{rule: "self.all(k, self[k].all(a, self[k].all(b, a == b)))"}]}}}`,
+			[]string{"spec.m (maxProperties), spec.m[*] (maxItems)"},
+		},
+		"numbers or texts": {
+			`{type: object, properties: {list: {type: array, maxItems: 100, items: {x-kubernetes-int-or-string: true}, x-kubernetes-validations: [{rule: "self.all(a, self.all(b, type(a) == string && type(b) == string && a.contains(b)))"}]}}}`,
+			[]string{"spec.list[*] (maxLength)"},
+		},
+		"several, in the order of names": {
+			`{type: object, x-kubernetes-validations: [{rule: "self.d.all(w, self.c.all(x, self.b.all(y, self.a.all(z, w + x == y + z))))"}],
+			  properties: {a: {type: array, items: {type: integer}}, b: {type: array, items: {type: integer}}, c: {type: array, items: {type: integer}}, d: {type: array, items: {type: integer}}}}`,
+			[]string{"spec.a (maxItems), spec.b (maxItems), spec.c (maxItems), spec.d (maxItems)"},
+		},
+		"an embedded resource": {
+			`{type: object, properties: {o: {type: object, x-kubernetes-embedded-resource: true, properties: {list: {type: array, items: {type: integer}}},
+			  x-kubernetes-validations: [{rule: "self.metadata.name != '' && self.list.all(a, self.list.all(b, a == b))"}]}}}`,
+			[]string{"spec.o.list (maxItems)"},
+		},
+		"one of many": {
+			`{type: object, x-kubernetes-validations: [{rule: "self.z.all(x, self.z.exists_one(y, x == y))"}], properties: {` + many + `z: {type: array, items: {type: string}}}}`,
+			[]string{"spec.z (maxItems), spec.z[*] (maxLength)"},
+		},
+		"one of many, in a message": {
+			`{type: object, x-kubernetes-validations: [{rule: "true", messageExpression: "string(self.z.all(x, self.z.all(y, x == y)))"}], properties: {` + many + `z: {type: array, items: {type: integer}}}}`,
+			[]string{"spec.z (maxItems)"},
+		},
 		"bounds that are too large": {
 			`{type: object, properties: {list: {type: array, maxItems: 100000, items: {type: integer}, x-kubernetes-validations: [{rule: "self.all(a, self.all(b, a == b))"}]}}}`,
 			[]string{""},
@@ -90,13 +121,61 @@ func TestBudget(t *testing.T) {
 					if !ok {
 						t.Errorf("%s: %s", of, e)
 					}
-					got = append(got, strings.TrimPrefix(added, "; these have no bound: "))
+					if added != "; these have no bound: " {
+						added = strings.TrimPrefix(added, "; these have no bound: ")
+					}
+					got = append(got, added)
 				}
 				if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", tt.want) {
 					t.Errorf("%s: %q, want %q", of, got, tt.want)
 				}
 			}
 		})
+	}
+}
+
+// TestBudgetOfAll: rules of the whole object and of several versions are explained, and those that only cost too much together.
+func TestBudgetOfAll(t *testing.T) {
+	const (
+		rule  = `{rule: "self.metadata.name != '' && self.list.all(a, self.list.all(b, a == b))"}`
+		at    = "spec.validation.openAPIV3Schema."
+		cheap = `{rule: "self.list.all(a, a != 1)"},`
+	)
+	schema := func(rules, more string) string {
+		return `schema: {openAPIV3Schema: {type: object, properties: {list: {type: array, items: {type: integer}}` + more + `}, x-kubernetes-validations: [` + rules + `]}}`
+	}
+	for name, tt := range map[string]struct {
+		versions string
+		want     map[string]int // how often the errors at a field name the list
+	}{
+		"the whole object": {`{name: v1, served: true, storage: true, ` + schema(rule, "") + `}`, map[string]int{
+			at + "x-kubernetes-validations[0].rule": 2, // alone, and of the total
+		}},
+		"two versions": {`{name: v1, served: true, storage: true, ` + schema(rule, "") + `}, {name: v2, served: true, storage: false, ` + schema(rule, ", b: {type: string}") + `}`, map[string]int{
+			"spec.versions[0].schema.openAPIV3Schema.x-kubernetes-validations[0].rule": 2,
+			"spec.versions[1].schema.openAPIV3Schema.x-kubernetes-validations[0].rule": 2,
+		}},
+		"together": {`{name: v1, served: true, storage: true, ` + schema(strings.Repeat(cheap, 60), "") + `}`, map[string]int{ // the first four are named
+			at + "x-kubernetes-validations[0].rule": 1, at + "x-kubernetes-validations[1].rule": 1, at + "x-kubernetes-validations[2].rule": 1, at + "x-kubernetes-validations[3].rule": 1,
+		}},
+	} {
+		rules := apiextensions.Kinds()[0].Rules
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		text := `{metadata: {name: widgets.example.com}, spec: {group: example.com, scope: Cluster, names: {plural: widgets, kind: Widget}, versions: [` + tt.versions + `]}}`
+		if err := yaml.UnmarshalStrict([]byte(text), crd); err != nil {
+			t.Fatal(err)
+		}
+		rules.Default(crd)
+		rules.PrepareCreate(t.Context(), crd)
+		got := map[string]int{}
+		for _, e := range rules.Validate(crd) {
+			if strings.HasSuffix(e.Detail, "; these have no bound: list (maxItems)") {
+				got[e.Field]++
+			}
+		}
+		if !maps.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
 	}
 }
 
