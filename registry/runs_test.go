@@ -361,8 +361,10 @@ func testPastByIndex(t *testing.T, others int) {
 				t.Errorf("after pages of %q, %q at %d: %v at %d", keep, text, was, got, at)
 			}
 		}
-		if now, _ := list("tier=1", registry.ListOptions{}); now != "a/c0,a/c5,a/c6" {
-			t.Errorf("after pages of %q, the newest are %s", keep, now)
+		for text, want := range map[string]string{"tier=1": "a/c0,a/c5,a/c6", "zone=1": "a/c0,a/c4,a/c6"} {
+			if now, _ := list(text, registry.ListOptions{}); now != want {
+				t.Errorf("after pages of %q, the newest of %s are %s", keep, text, now)
+			}
 		}
 		label("c0", "0", "0")
 		label("c1", "1", "1")

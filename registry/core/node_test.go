@@ -97,6 +97,9 @@ func TestNode(t *testing.T) {
 		{Name: "external id", To: func(n *corev1.Node) { n.Spec.DoNotUseExternalID = "x" }, Refused: []string{
 			`spec.externalID: Forbidden: may not be updated`}},
 	}...))
+	bare := node()
+	bare.Spec.PodCIDR = ""
+	registrytest.Update(t, k, "", bare, []change{{Name: "its first networks", To: func(n *corev1.Node) { n.Spec.PodCIDR = "10.0.1.0/24" }}})
 	registrytest.Update(t, k, "status", node(), []change{
 		{Name: "the spec stays", To: func(n *corev1.Node) { n.Spec.PodCIDR, n.Spec.PodCIDRs = "", nil }},
 		{Name: "address twice", To: func(n *corev1.Node) { n.Status.Addresses = append(n.Status.Addresses, n.Status.Addresses[0]) }, Refused: []string{

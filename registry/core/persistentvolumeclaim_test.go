@@ -82,6 +82,8 @@ func TestClaimSources(t *testing.T) {
 	}
 	foreign := full("", "PersistentVolumeClaim")
 	foreign.Namespace = new("other")
+	own := full("", "PersistentVolumeClaim")
+	own.Namespace = new("")
 	type fields struct {
 		source *corev1.TypedLocalObjectReference
 		ref    *corev1.TypedObjectReference
@@ -94,6 +96,7 @@ func TestClaimSources(t *testing.T) {
 		"anything in the old field":      {in: fields{source: local("x.io", "Book")}},
 		"anything in the new field":      {in: fields{ref: full("x.io", "Book")}, want: populator},
 		"another namespace":              {in: fields{ref: foreign}},
+		"its own namespace":              {in: fields{ref: own}, want: fields{local("", "PersistentVolumeClaim"), own}},
 		"another namespace as before":    {old: fields{ref: foreign}, in: fields{ref: foreign}, want: fields{ref: foreign}},
 		"an old client omits a field":    {old: populator, in: fields{source: local("x.io", "Book")}, want: populator},
 		"both are given":                 {in: populator, want: populator},
