@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
 
@@ -34,26 +35,61 @@ func New(b *bridge.Bridge, o Options) *Announcer {
 }
 
 // Run announces pods as they are attached, until the context ends, and then returns nil. It learns of them by the results
-// that the runtime's libcni caches.
+// that the runtime's libcni caches. While the system cannot watch their directory, it looks into it every second.
 func (a *Announcer) Run(ctx context.Context) error {
 	out, err := open()
 	if err != nil {
 		return fmt.Errorf("socket for announcements of pods: %w", err)
 	}
 	defer func() { _ = out.Close() }()
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		return fmt.Errorf("watching for new pods: %w", err)
-	}
-	defer func() { _ = watcher.Close() }()
 	dir := a.bridge.ResultDir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if err := watcher.Add(dir); err != nil {
-		return fmt.Errorf("watching %s for new pods: %w", dir, err)
+	seen, told := map[string]written{}, false
+	for ctx.Err() == nil {
+		watcher, err := watch(dir)
+		if err != nil && !told {
+			a.log.Warn("new pods cannot be watched for; they are looked for every second", "directory", dir, "err", err)
+		}
+		told = err != nil
+		seen = a.all(ctx, out, seen) // after the watch has begun, so that none is missed
+		if watcher == nil {
+			wait(ctx, pollInterval)
+		} else if err := a.follow(ctx, out, watcher); err != nil {
+			a.log.Warn("watching for new pods ended; it is tried again", "directory", dir, "err", err)
+			wait(ctx, pollInterval)
+		}
 	}
-	a.all(ctx, out)
+	return nil
+}
+
+// pollInterval is how often a directory without notifications is read.
+const pollInterval = time.Second
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// watch starts notifications of a directory.
+func watch(dir string) (*fsnotify.Watcher, error) {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	if err := watcher.Add(dir); err != nil {
+		return nil, errors.Join(err, watcher.Close())
+	}
+	return watcher, nil
+}
+
+// follow announces pods as their results are written, until the context ends, or there are or may have been changes that
+// the watcher does not report. It closes the watcher.
+func (a *Announcer) follow(ctx context.Context, out sender, watcher *fsnotify.Watcher) error {
+	defer func() { _ = watcher.Close() }()
 	for {
 		select {
 		case <-ctx.Done():
@@ -62,24 +98,46 @@ func (a *Announcer) Run(ctx context.Context) error {
 			if e.Has(fsnotify.Write) {
 				a.one(ctx, out, e.Name)
 			}
-		case err := <-watcher.Errors:
-			if !errors.Is(err, fsnotify.ErrEventOverflow) {
-				return fmt.Errorf("watching %s for new pods: %w", dir, err)
+			if len(watcher.WatchList()) == 0 {
+				return errReplaced
 			}
-			a.all(ctx, out)
+		case err := <-watcher.Errors:
+			if errors.Is(err, fsnotify.ErrEventOverflow) {
+				return nil
+			}
+			return err
 		}
 	}
 }
 
-// all announces the pods that there are.
-func (a *Announcer) all(ctx context.Context, out sender) {
-	files, err := os.ReadDir(a.bridge.ResultDir())
-	if err != nil {
+// errReplaced means that the directory that was watched is not there any more.
+var errReplaced = errors.New("the directory was removed or replaced")
+
+// written tells one content of a file from another.
+type written struct {
+	at   time.Time
+	size int64
+}
+
+// all announces the pods whose results are not among those seen, and returns what is there.
+func (a *Announcer) all(ctx context.Context, out sender, seen map[string]written) map[string]written {
+	dir := a.bridge.ResultDir()
+	files, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		a.log.Error("cannot read the results of the network's plugins", "err", err)
 	}
+	there := map[string]written{}
 	for _, f := range files {
-		a.one(ctx, out, filepath.Join(a.bridge.ResultDir(), f.Name()))
+		info, err := f.Info()
+		if err != nil {
+			continue // it has gone
+		}
+		now := written{info.ModTime(), info.Size()} // before it is read, so that what is written then counts as new
+		if there[f.Name()] = now; seen[f.Name()] != now {
+			a.one(ctx, out, filepath.Join(dir, f.Name()))
+		}
 	}
+	return there
 }
 
 // one announces the pod of a file, if it is one of this network and complete: the next event comes with the rest.

@@ -152,6 +152,24 @@ func TestAttachedBefore(t *testing.T) {
 	}
 }
 
+// TestDirectoryReplaced: pods are announced, too, after the directory of results was not there for a while.
+func TestDirectoryReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.announce()
+	first, hardware, _, _ := w.pod("first")
+	w.knows("", w.bridge.Device(), first[0], hardware) // it watches
+	results := w.bridge.ResultDir()
+	if err := os.Rename(results, results+".old"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"second", "third"} { // the runtime makes the directory
+		ips, hardware, _, _ := w.pod(name)
+		for _, ip := range ips {
+			w.knows("", w.bridge.Device(), ip, hardware)
+		}
+	}
+}
+
 // TestNoDirectory: results cannot be watched.
 func TestNoDirectory(t *testing.T) {
 	if os.Getuid() != 0 {
