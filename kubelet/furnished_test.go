@@ -276,6 +276,27 @@ func TestVolumesAreRefreshed(t *testing.T) {
 	})
 }
 
+// restless are volumes that must always be prepared at once.
+type restless struct{ *furniture }
+
+func (restless) NextRefresh(types.UID) time.Time { return time.Now() }
+
+// TestVolumesAreNotRefreshedWithoutEnd: volumes that ask for it at once do not keep their pod's worker busy.
+func TestVolumesAreNotRefreshedWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, rt := &furniture{}, simulated.New(simulated.Options{})
+		n := newWorld(t).run(rt, kubelet.Options{Host: kubelet.Host{Volumes: restless{f}}})
+		n.after(time.Second)
+		n.pods.Put(newPod("web"))
+		n.after(10 * time.Second)
+		if got := len(f.prepared); got < 19 || got > 25 {
+			t.Errorf("prepared %d times in ten seconds", got)
+		}
+		n.stop()
+		rt.Close()
+	})
+}
+
 // hurried says when to try again.
 type hurried struct{ error }
 

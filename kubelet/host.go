@@ -96,7 +96,7 @@ type Volumes interface {
 	// Mounts returns the mounts of one container. It is called only after Prepare has succeeded.
 	Mounts(ctx context.Context, request MountRequest) ([]cri.Mount, error)
 	// NextRefresh returns the latest time for the next call of Prepare, because a token is about to expire; the zero
-	// time means that only changes require one.
+	// time means that only changes require one. That call comes half a second later at the earliest.
 	NextRefresh(uid types.UID) time.Time
 	// Release removes everything that was made for a pod, none of whose containers runs any more. It succeeds when
 	// nothing is left, also for an unknown pod.

@@ -29,6 +29,9 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod) bool {
 	if err == nil {
 		w.mountWait = 0
 		if at := volumes.NextRefresh(w.uid); !at.IsZero() {
+			if soonest := time.Now().Add(mountDelay); at.Before(soonest) {
+				at = soonest // whatever the volumes say, the pod is not synced without end
+			}
 			w.lookAgain(at)
 		}
 		return true
