@@ -1,10 +1,13 @@
 package apiserver_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -137,6 +140,33 @@ func TestBodyLimit(t *testing.T) {
 		if code != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s: %d %s", method, code, body)
 		}
+	}
+}
+
+// A request that announces too large a body is refused before the body arrives.
+func TestAnnouncedBodyLimit(t *testing.T) {
+	config := serveWith(t, apiserver.Options{MaxBody: 100})
+	for method, path := range map[string]string{"POST": configMaps, "PUT": configMaps + "/a", "PATCH": configMaps + "/a", "DELETE": configMaps + "/a"} {
+		body, sender := io.Pipe() // nothing is ever sent
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		context.AfterFunc(ctx, func() { _ = sender.Close() })
+		r, err := http.NewRequestWithContext(ctx, method, config.Host+path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ContentLength = 101
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+		if method != "PATCH" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		resp, err := config.Transport.RoundTrip(r)
+		if err != nil {
+			t.Fatalf("%s: %v", method, err)
+		}
+		if _ = resp.Body.Close(); resp.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: %d", method, resp.StatusCode)
+		}
+		cancel()
 	}
 }
 

@@ -185,6 +185,9 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil
 	}
+	if r.ContentLength > limit {
+		return nil, bodyTooLarge(limit) // before it arrives
+	}
 	data, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return nil, err
