@@ -15,8 +15,11 @@ import (
 	"github.com/keelson-dev/keelson/podspec/restart"
 )
 
-// Refusal says why a node rejects a pod.
+// Refusal says why a node rejects a pod. An error of Volumes.Prepare may be or wrap one: see there.
 type Refusal struct{ Reason, Message string } // of the pod's status
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.Message }
 
 // admit decides whether the node can run the pod besides those it already has. The scheduler has checked this before,
 // but it may have been bypassed, or its data may have been stale. Allocatable is what the node really has, whatever the

@@ -297,6 +297,59 @@ func TestVolumesAreNotRefreshedWithoutEnd(t *testing.T) {
 	})
 }
 
+// full are volumes that the node cannot have.
+type full struct {
+	*furniture
+	until time.Time
+}
+
+func (v full) Prepare(context.Context, *corev1.Pod) error {
+	if time.Now().Before(v.until) {
+		return errors.Join(hurried{errors.New("not attached")}, &kubelet.Refusal{Reason: "VolumeAttachmentLimitExceeded", Message: "the node is full"})
+	}
+	return nil
+}
+
+// TestVolumesThatTheNodeCannotHave: a pod whose volumes the node cannot have is rejected once that has lasted for as long as
+// upstream's kubelet waits.
+func TestVolumesThatTheNodeCannotHave(t *testing.T) {
+	for name, c := range map[string]struct {
+		until, look time.Duration
+		phase       corev1.PodPhase
+		message     string
+	}{
+		"for good":           {time.Hour, 125 * time.Second, corev1.PodFailed, "Pod was rejected: the node is full"},
+		"in upstream's time": {time.Hour, 122 * time.Second, corev1.PodPending, ""},
+		"there in the end":   {122 * time.Second, 10 * time.Minute, corev1.PodRunning, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rt, o := simulated.New(simulated.Options{}), &watcher{}
+				n := newWorld(t).run(rt, kubelet.Options{Host: kubelet.Host{Volumes: full{&furniture{}, time.Now().Add(c.until)}}, Observer: o})
+				n.pods.Put(newPod("web"))
+				n.after(c.look)
+				status := n.pod("web").Status
+				if status.Phase != c.phase || status.Message != c.message || (status.Reason == "VolumeAttachmentLimitExceeded") != (c.phase == corev1.PodFailed) {
+					t.Errorf("%s, %s: %s", status.Phase, status.Reason, status.Message)
+				}
+				rejections := 0
+				for _, line := range n.events {
+					if strings.Contains(line, "web Warning VolumeAttachmentLimitExceeded: the node is full") {
+						rejections++
+					} else if strings.Contains(line, "node is full") {
+						t.Errorf("event %s", line)
+					}
+				}
+				if want := status.Phase == corev1.PodFailed; (rejections == 1) != want || (len(o.rejected) == 1) != want {
+					t.Errorf("%d events, observed %v", rejections, o.rejected)
+				}
+				n.stop()
+				rt.Close()
+			})
+		})
+	}
+}
+
 // hurried says when to try again.
 type hurried struct{ error }
 

@@ -91,7 +91,8 @@ func (h *Host) complete() {
 type Volumes interface {
 	// Prepare sets up a pod's volumes, or updates them. It is called before any of the pod's containers is started and
 	// on every sync of the pod, so it must be quick when nothing has changed. Its error says what is missing; the
-	// caller retries.
+	// caller retries. If the volumes are still missing two minutes later, and the error wraps a *Refusal, the pod is
+	// rejected.
 	Prepare(ctx context.Context, pod *corev1.Pod) error
 	// Mounts returns the mounts of one container. It is called only after Prepare has succeeded.
 	Mounts(ctx context.Context, request MountRequest) ([]cri.Mount, error)

@@ -428,8 +428,6 @@ func (k *Kubelet) add(ctx context.Context, group *sync.WaitGroup, pod *corev1.Po
 			refusal = k.refusal(pod)
 		}
 		if refusal != nil {
-			k.podEvent(pod, corev1.EventTypeWarning, refusal.Reason, "%s", refusal.Message)
-			k.options.Observer.Rejected(refusal.Reason)
 			w.reject(pod, *refusal)
 			admitted = false
 		}

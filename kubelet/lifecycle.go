@@ -202,6 +202,8 @@ func (k *Kubelet) adopt(ctx context.Context, group *sync.WaitGroup, uid types.UI
 
 // reject makes the worker reject its pod: nothing of it may run, and it has failed.
 func (w *worker) reject(pod *corev1.Pod, why Refusal) {
+	w.podEvent(pod, corev1.EventTypeWarning, why.Reason, "%s", why.Message)
+	w.observer.Rejected(why.Reason)
 	w.rejected = true
 	w.inbox.release()
 	w.stage = decision.Terminating

@@ -38,7 +38,7 @@ type Observer interface {
 	PodStarted(created, seen, running time.Time)
 	// PodSynced is called after each sync of a pod, with its duration.
 	PodSynced(took time.Duration)
-	// Rejected is called for each pod that is not admitted.
+	// Rejected is called for each pod that the node rejects.
 	Rejected(reason string)
 }
 

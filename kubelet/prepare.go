@@ -22,32 +22,50 @@ const (
 	maxMountDelay = 2*time.Minute + 2*time.Second
 )
 
+// mountTimeout is how long volumes may be missing before a pod that can never have them is rejected. Upstream's kubelet
+// waits for as long before it asks.
+const mountTimeout = 2*time.Minute + 3*time.Second
+
 // prepare sets up the pod's volumes, or updates them. If that fails, nothing new is started and it is retried later.
 func (w *worker) prepare(ctx context.Context, pod *corev1.Pod) bool {
 	volumes := w.host.Volumes
 	err := volumes.Prepare(ctx, pod)
-	if err == nil {
-		w.mountWait = 0
+	switch {
+	case err == nil:
+		w.mountWait, w.unmountedSince = 0, time.Time{}
 		if at := volumes.NextRefresh(w.uid); !at.IsZero() {
 			if soonest := time.Now().Add(mountDelay); at.Before(soonest) {
 				at = soonest // whatever the volumes say, the pod is not synced without end
 			}
 			w.lookAgain(at)
 		}
-		return true
+	case ctx.Err() == nil:
+		w.unmounted(pod, err)
 	}
-	if ctx.Err() == nil {
-		for _, err := range unjoined(err) {
+	return err == nil
+}
+
+// unmounted reports why volumes are missing, and schedules a retry.
+func (w *worker) unmounted(pod *corev1.Pod, err error) {
+	if w.unmountedSince.IsZero() {
+		w.unmountedSince = time.Now()
+	}
+	var refusal *Refusal
+	if errors.As(err, &refusal) && time.Since(w.unmountedSince) >= mountTimeout {
+		w.reject(pod, *refusal)
+		return
+	}
+	for _, err := range unjoined(err) {
+		if err != error(refusal) { //nolint:errorlint // it is about the others
 			w.podEvent(pod, corev1.EventTypeWarning, "FailedMount", "%v", err)
 		}
-		w.mountWait = min(max(2*w.mountWait, mountDelay), maxMountDelay)
-		var sooner interface{ RetryAfter() time.Duration }
-		if errors.As(err, &sooner) {
-			w.mountWait = min(w.mountWait, sooner.RetryAfter())
-		}
-		w.lookAgain(time.Now().Add(w.mountWait))
 	}
-	return false
+	w.mountWait = min(max(2*w.mountWait, mountDelay), maxMountDelay)
+	var sooner interface{ RetryAfter() time.Duration }
+	if errors.As(err, &sooner) {
+		w.mountWait = min(w.mountWait, sooner.RetryAfter())
+	}
+	w.lookAgain(time.Now().Add(w.mountWait))
 }
 
 // unjoined returns the errors joined in one.

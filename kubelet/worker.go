@@ -21,11 +21,8 @@ type parts struct {
 	host     *Host
 	statuses statuses
 	recorder
-	observer interface {
-		PodStarted(created, seen, running time.Time)
-		PodSynced(took time.Duration)
-	}
-	log *slog.Logger
+	observer Observer
+	log      *slog.Logger
 	// network says why pods cannot have networks of their own yet; empty means that they can.
 	network     func() string
 	node        decision.Node
@@ -72,7 +69,7 @@ type worker struct {
 	status        corev1.PodStatus // the last one generated
 	seen          decision.Observation
 	due           time.Time // when to sync without being woken; zero means never
-	rejected      bool      // by admission; the status says why
+	rejected      bool      // by the node; the status says why
 	began         time.Time // when the kubelet first saw the pod, if it had not started then
 	startReported bool      // the observer was notified of the start
 	attempts
@@ -87,6 +84,7 @@ type attempts struct {
 	waiting map[string]decision.Waiting // by container
 	// Back-offs for the volumes and for the sandbox.
 	mountWait, sandboxWait time.Duration
+	unmountedSince         time.Time // zero while the volumes are there
 }
 
 func newWorker(p *parts, pod *corev1.Pod) *worker {
@@ -249,7 +247,7 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod, forced bool) {
 			}
 		}
 		progress := w.execute(ctx, pod, o, d.Actions)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || w.rejected {
 			return // the interruption means that there is newer state
 		}
 		if !progress {

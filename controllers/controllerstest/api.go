@@ -182,7 +182,9 @@ func (a *API) add(ctx context.Context, obj informer.Object) (informer.Object, er
 	if _, ok := res.Sub.Views["status"]; !ok || !setStatus(stored, obj) {
 		return stored, nil
 	}
-	stored.SetResourceVersion("")
+	if !res.Rules.ConditionalUpdate {
+		stored.SetResourceVersion("") // whatever a controller has done with it meanwhile
+	}
 	t.Name, t.Subresource = stored.GetName(), "status"
 	if out, err = a.Others.Update(ctx, t, stored, metav1.UpdateOptions{}); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package volume_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/volume"
 	"github.com/keelson-dev/keelson/kubelet/volume/claims"
 )
@@ -283,5 +285,39 @@ func TestOperationOfAPlugin(t *testing.T) {
 	err := v.Prepare(t.Context(), pod(claimVolume("data", "data")))
 	if want := `MountVolume.MountDevice failed for volume "pv-data" : busy`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestAttachLimit: the pod is to be rejected, in upstream's words, if the node cannot take one of its volumes; why each is
+// missing is said all the same.
+func TestAttachLimit(t *testing.T) {
+	full := fmt.Errorf("full: %w", claims.ErrAttachLimit)
+	s := newServer()
+	s.csi = &driver{err: &volume.SetUpError{Operation: "Volume not attached according to node status", Err: full}}
+	for _, name := range []string{"web", "data"} {
+		s.bind(claimed(name, corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d"}}))
+	}
+	v, _ := node(t, s, volume.Options{})
+	err := v.Prepare(t.Context(), pod(claimVolume("web", "web"), claimVolume("data", "data"), claimVolume("lost", "lost")))
+	var refusal *kubelet.Refusal
+	if !errors.As(err, &refusal) || refusal.Reason != "VolumeAttachmentLimitExceeded" {
+		t.Fatalf("%v", err)
+	}
+	if want := "Node has reached its volume attachment limit, rejecting pod. unmounted volumes=[data lost web], unattached volumes=[data web], " +
+		"failed to process volumes=[lost]: context deadline exceeded"; refusal.Message != want {
+		t.Errorf("got  %s\nwant %s", refusal.Message, want)
+	}
+	for _, want := range []string{
+		`Volume not attached according to node status for volume "pv-web" : full: `, `Volume not attached according to node status for volume "pv-data" : full: `,
+		"failed to process volumes=[lost]: ",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+	s.csi = &driver{err: errors.New("slow")}
+	v, _ = node(t, s, volume.Options{})
+	if err := v.Prepare(t.Context(), pod(claimVolume("data", "data"))); err == nil || errors.As(err, &refusal) {
+		t.Errorf("of another error: %v", err)
 	}
 }

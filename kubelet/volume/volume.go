@@ -188,6 +188,7 @@ func (v *Volumes) Prepare(ctx context.Context, pod *corev1.Pod) error {
 	p, unlock := v.lock(pod.UID)
 	defer unlock()
 	var failed []error
+	var unattached []string
 	lost := &claims.UnprocessedError{}
 	for i := range pod.Spec.Volumes {
 		vol := &pod.Spec.Volumes[i]
@@ -199,17 +200,31 @@ func (v *Volumes) Prepare(ctx context.Context, pod *corev1.Pod) error {
 			lost.Unprocessed, lost.Errs = append(lost.Unprocessed, vol.Name), append(lost.Errs, err)
 		} else if err = v.setUp(ctx, p, m); err != nil {
 			failed = append(failed, named(m, err))
+			if errors.Is(err, claims.ErrAttachLimit) {
+				unattached = append(unattached, vol.Name)
+			}
 		}
 		if err != nil {
 			lost.Unmounted = append(lost.Unmounted, vol.Name)
 		}
 	}
+	slices.Sort(lost.Unmounted)
+	slices.Sort(lost.Unprocessed)
 	if len(lost.Errs) > 0 {
-		slices.Sort(lost.Unmounted)
-		slices.Sort(lost.Unprocessed)
 		failed = append(failed, lost)
 	}
+	if len(unattached) > 0 {
+		slices.Sort(unattached)
+		failed = append(failed, overLimit(lost, unattached))
+	}
 	return errors.Join(failed...)
+}
+
+// overLimit rejects a pod, in upstream's words, some of whose volumes the node cannot take (KEP-4876).
+func overLimit(lost *claims.UnprocessedError, unattached []string) *kubelet.Refusal {
+	return &kubelet.Refusal{Reason: "VolumeAttachmentLimitExceeded", Message: fmt.Sprintf(
+		"Node has reached its volume attachment limit, rejecting pod. unmounted volumes=%v, unattached volumes=%v, failed to process volumes=%v: %v",
+		lost.Unmounted, unattached, lost.Unprocessed, context.DeadlineExceeded)}
 }
 
 // named adds the volume's name to the reason why it is not ready.

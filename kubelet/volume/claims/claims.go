@@ -223,6 +223,9 @@ func (e *MountError) Error() string {
 // Unwrap returns Err.
 func (e *MountError) Unwrap() error { return e.Err }
 
+// ErrAttachLimit means that a volume cannot be attached since the node has as many as it can have.
+var ErrAttachLimit = errors.New("the node has reached its volume attachment limit")
+
 // unprocessedRetry is upstream's pause before a pod whose claims led to no volumes is looked at again.
 const unprocessedRetry = 10 * time.Second
 

@@ -77,9 +77,20 @@ func (d *Drivers) publishDriver(ctx context.Context, name string, info *csispec.
 			return fmt.Errorf("error updating Node object with CSI driver node info: %w", err)
 		}
 	}
-	err = d.changeCSINode(ctx, func(all []storagev1.CSINodeDriver) []storagev1.CSINodeDriver {
-		return withDriver(all, entry(name, info))
+	return d.publishEntry(ctx, entry(name, info))
+}
+
+// publishEntry says in the CSINode what a driver says of the node. All but the number of volumes is immutable in an entry,
+// so another one has to take its place, as if the driver had left in between.
+func (d *Drivers) publishEntry(ctx context.Context, e storagev1.CSINodeDriver) error {
+	err := d.changeCSINode(ctx, func(all []storagev1.CSINodeDriver) []storagev1.CSINodeDriver {
+		return slices.DeleteFunc(slices.Clone(all), func(n storagev1.CSINodeDriver) bool {
+			return n.Name == e.Name && (n.NodeID != e.NodeID || !slices.Equal(n.TopologyKeys, e.TopologyKeys))
+		})
 	})
+	if err == nil {
+		err = d.changeCSINode(ctx, func(all []storagev1.CSINodeDriver) []storagev1.CSINodeDriver { return withDriver(all, e) })
+	}
 	if err != nil {
 		return fmt.Errorf("error updating CSINode object with CSI driver node info: %w", err)
 	}
@@ -144,9 +155,6 @@ func withDriver(all []storagev1.CSINodeDriver, e storagev1.CSINodeDriver) []stor
 	out := slices.Clone(all)
 	for i := range out {
 		if out[i].Name == e.Name {
-			if out[i].NodeID == e.NodeID && slices.Equal(out[i].TopologyKeys, e.TopologyKeys) {
-				return out // the number of volumes may not change
-			}
 			out[i] = e
 			return out
 		}

@@ -9,6 +9,9 @@
 // anything else is done with it, and awaited in status.volumesAttached. Volumes whose claims have grown are expanded, and
 // volumes of drivers with requiresRepublish published again, when their pods are synced.
 //
+// A driver with nodeAllocatableUpdatePeriodSeconds (KEP-4876) is asked that often how many volumes the node can have, and at
+// once when a volume is not attached because they are too many; the pod that waits for that volume is then rejected.
+//
 // Every call of a driver ends after two minutes. Calls about one volume follow each other; a driver that hangs keeps the
 // pods waiting that have its volumes, and no others.
 //

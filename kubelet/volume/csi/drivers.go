@@ -64,6 +64,8 @@ type Drivers struct {
 	mounted    map[string]state  // what this process has published, by directory
 	staged     map[corev1.UniqueVolumeName]bool
 	inUse      map[corev1.UniqueVolumeName]bool
+	followers  map[string]*follower // of the registered drivers
+	following  sync.WaitGroup
 }
 
 // state is what this process knows of a volume that it has published.
@@ -88,7 +90,7 @@ func New(dir, node string, in Sources, o Options) (*Drivers, error) {
 	return &Drivers{
 		dir: filepath.Clean(dir), node: node, in: in, options: o, log: o.Logger, reporting: make(chan struct{}, 1),
 		registered: map[string]string{}, mounted: map[string]state{}, staged: map[corev1.UniqueVolumeName]bool{},
-		inUse: map[corev1.UniqueVolumeName]bool{},
+		inUse: map[corev1.UniqueVolumeName]bool{}, followers: map[string]*follower{},
 	}, nil
 }
 

@@ -181,6 +181,7 @@ type bench struct {
 	events  controllerstest.Recorder
 	script  *script
 	options csi.Options
+	client  client.Client // of the node; nil is the API
 	drivers *csi.Drivers
 	stop    func() // the drivers of the node
 	leave   func() // the scripted driver
@@ -231,7 +232,10 @@ func start(t *testing.T, o csi.Options, objects ...informer.Object) *bench {
 func (b *bench) run() {
 	b.Helper()
 	var err error
-	b.drivers, err = csi.New(b.dir, "node", csi.Sources{Client: b.api, Tokens: tokens{}}, b.options)
+	if b.client == nil {
+		b.client = b.api
+	}
+	b.drivers, err = csi.New(b.dir, "node", csi.Sources{Client: b.client, Tokens: tokens{}}, b.options)
 	if err != nil {
 		b.Fatal(err)
 	}

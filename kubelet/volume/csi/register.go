@@ -29,6 +29,7 @@ func (d *Drivers) Run(ctx context.Context) error {
 		return err
 	}
 	r := registrars.New(registry, registration.CSIPlugin, plugins{d}, d.log)
+	defer d.following.Wait()
 	defer r.Wait()
 	scan, sync := time.NewTicker(min(scanPeriod, d.options.Period)), time.NewTicker(d.options.Period)
 	defer scan.Stop()
@@ -92,26 +93,27 @@ func (d plugins) Enter(ctx context.Context, info *registration.PluginInfo) error
 	if !supported {
 		return fmt.Errorf("validation failed for CSI Driver %s at endpoint %s: %w: %q", name, info.GetEndpoint(), errVersions, info.GetSupportedVersions())
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.options.Timeout)
+	asked, cancel := context.WithTimeout(ctx, d.options.Timeout)
 	defer cancel()
 	driver, err := dial(info.GetEndpoint())
 	if err != nil {
 		return err
 	}
 	defer driver.close()
-	node, err := driver.NodeGetInfo(ctx, &csispec.NodeGetInfoRequest{})
+	node, err := driver.NodeGetInfo(asked, &csispec.NodeGetInfoRequest{})
 	if err != nil {
 		return fmt.Errorf("error during CSI NodeGetInfo() call: %w", err)
 	}
 	d.mu.Lock()
 	d.registered[name] = info.GetEndpoint()
 	d.mu.Unlock()
-	if err := d.publishDriver(ctx, name, node); err != nil {
+	if err := d.publishDriver(asked, name, node); err != nil {
 		d.mu.Lock()
 		delete(d.registered, name)
 		d.mu.Unlock()
 		return err
 	}
+	d.follow(ctx, name)
 	d.log.Info("a CSI driver is registered", "driver", name)
 	return nil
 }
@@ -121,6 +123,7 @@ const withdrawing = 10 * time.Second
 
 // Leave forgets a driver.
 func (d plugins) Leave(ctx context.Context, name string) {
+	d.unfollow(name)
 	d.mu.Lock()
 	delete(d.registered, name)
 	d.mu.Unlock()

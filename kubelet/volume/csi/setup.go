@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
@@ -89,7 +90,7 @@ func (d *Drivers) mount(ctx context.Context, s *source, dir string) error {
 	}
 	o := &operation{source: s, object: object}
 	if s.attachable(object) {
-		if o.context, err = d.attached(ctx, s); err != nil {
+		if o.context, err = d.attached(ctx, s, object); err != nil {
 			return err
 		}
 	}
@@ -141,33 +142,44 @@ func (d *Drivers) note(s *source, object *storagev1.CSIDriver, dir string) error
 }
 
 // attached waits for nothing: it fails until the volume is attached. It returns what the attacher says to the node.
-func (d *Drivers) attached(ctx context.Context, s *source) (map[string]string, error) {
+func (d *Drivers) attached(ctx context.Context, s *source, object *storagev1.CSIDriver) (map[string]string, error) {
 	node, err := d.use(ctx, s.name())
 	if err != nil {
 		return nil, err
 	}
-	reported := false
-	for _, v := range node.Status.VolumesAttached {
-		reported = reported || v.Name == s.name()
-	}
-	if !reported {
-		return nil, &claims.MountError{Operation: notAttached, Err: soon(errors.New("waiting for the attach-detach controller"))}
-	}
 	name := attachmentName(s.handle, s.driver, d.node)
 	at := client.Target{Resource: storagev1.SchemeGroupVersion.WithResource("volumeattachments"), Name: name}
+	reported := slices.ContainsFunc(node.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == s.name() })
+	if !reported {
+		waiting := errors.New("waiting for the attach-detach controller")
+		if updatePeriod(object) > 0 {
+			if va, err := client.As[*storagev1.VolumeAttachment](d.in.Client.Get(ctx, at)); err == nil && d.exhausted(ctx, object, va) {
+				waiting = limitError{waiting}
+			}
+		}
+		return nil, &claims.MountError{Operation: notAttached, Err: soon(waiting)}
+	}
 	va, err := client.As[*storagev1.VolumeAttachment](d.in.Client.Get(ctx, at))
+	var why error
 	switch {
 	case err != nil:
-		return nil, &claims.MountError{Operation: "MountVolume.WaitForAttach failed", Err: fmt.Errorf("volume %s has GET error for volume attachment %s: %w", s.handle, name, err)}
+		why = fmt.Errorf("volume %s has GET error for volume attachment %s: %w", s.handle, name, err)
 	case va.DeletionTimestamp != nil:
-		return nil, &claims.MountError{Operation: "MountVolume.WaitForAttach failed", Err: errors.New("volume attachment is being deleted")}
+		why = errors.New("volume attachment is being deleted")
 	case va.Status.Attached:
 		return va.Status.AttachmentMetadata, nil
 	case va.Status.AttachError != nil:
-		return nil, &claims.MountError{Operation: "MountVolume.WaitForAttach failed", Err: errors.New(va.Status.AttachError.Message)}
+		why = errors.New(va.Status.AttachError.Message)
+	default:
+		why = fmt.Errorf("volume %s is not attached for volume attachment %s", s.handle, name)
 	}
-	return nil, &claims.MountError{Operation: "MountVolume.WaitForAttach failed", Err: fmt.Errorf("volume %s is not attached for volume attachment %s", s.handle, name)}
+	return nil, &claims.MountError{Operation: "MountVolume.WaitForAttach failed", Err: why}
 }
+
+// limitError is claims.ErrAttachLimit in other words: those of upstream's events.
+type limitError struct{ error }
+
+func (limitError) Is(target error) bool { return target == claims.ErrAttachLimit }
 
 // connect asks a driver what it can do.
 func (d *Drivers) connect(ctx context.Context, o *operation) error {
