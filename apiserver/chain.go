@@ -24,6 +24,7 @@ type chain struct {
 	accessLog      accessLogFilter
 	audit          auditFilter
 	authentication authenticationFilter
+	tracing        tracingFilter
 	impersonation  impersonationFilter
 	flowControl    flowControlFilter
 	body           bodyFilter
@@ -71,7 +72,7 @@ func (c *chain) filter(x *exchange, r *http.Request) {
 	if !c.timeout.check(x, r) || !c.authentication.identify(x, r) || !c.audit.receive(x, r) {
 		return
 	}
-	ctx := authn.NewContext(r.Context(), x.user)
+	ctx := c.tracing.open(authn.NewContext(r.Context(), x.user), x, r)
 	acting, ok := c.impersonation.impersonate(ctx, x, r)
 	if !ok {
 		return
@@ -107,6 +108,9 @@ func (c *chain) finish(x *exchange, r *http.Request) {
 	}
 	x.audit.finish(x, p)
 	x.observed.end(x, p)
+	if x.traced != nil {
+		x.traced(x.answered(p))
+	}
 	if x.logAccess != nil {
 		x.logAccess()
 	}

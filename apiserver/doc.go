@@ -18,5 +18,5 @@
 //
 // The handler listens nowhere. NewTransport calls it in process, for clients that speak to it as
 // they would over a network; package serving below serves it to others, with TLS, and package cors lets pages of other
-// origins use it. Packages audit, metrics, health, zpages and openapi make other parts that Options takes.
+// origins use it. Packages audit, metrics, tracing, health, zpages and openapi make other parts that Options takes.
 package apiserver

@@ -28,6 +28,7 @@ type exchange struct {
 	audit       *auditedRequest // nil if nobody records the request
 	observed    *observation    // nil without an observer
 	logAccess   func()          // writes the line in the access log; nil writes none
+	traced      func(code int)  // ends what the tracer has begun; nil without one
 	// stream, if set, is what is left to do of a long-running request: it runs when everything that led to it has
 	// returned, since that would keep the stack large and the request in memory for as long.
 	stream stream
@@ -42,6 +43,24 @@ type stream interface {
 type handlerPanic struct {
 	value any
 	stack []byte
+}
+
+// late tells whether the client was told that the request took too long.
+func (x *exchange) late() bool { return x.timed != nil && x.timed.isExpired() }
+
+// answered is the code that the client gets, after a panic if that is not nil; 0 if the response was broken off before it
+// began.
+func (x *exchange) answered(panicked any) int {
+	switch {
+	case x.late():
+		return http.StatusGatewayTimeout
+	case x.code != 0 || panicked == http.ErrAbortHandler:
+		return x.code
+	case panicked != nil:
+		return http.StatusInternalServerError
+	default:
+		return http.StatusOK // as net/http answers for a handler that wrote nothing
+	}
 }
 
 // shortID is the request's ID for logs: clients choose it.

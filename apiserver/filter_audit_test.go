@@ -82,7 +82,7 @@ func auditedHere(t *testing.T) map[string][]any {
 		t.Fatal(err)
 	}
 	sink := &audit.Memory{}
-	c := startForUsers(t, cluster.Server{Audit: audit.New(policy, sink, audit.Options{})})
+	c := startForUsers(t, cluster.Server{Telemetry: cluster.Telemetry{Audit: audit.New(policy, sink, audit.Options{})}})
 	play(t, c.Anonymous().Transport, c.Anonymous().Host)
 	var log bytes.Buffer
 	for _, e := range sink.Events() {

@@ -35,7 +35,7 @@ func layers() [][]string {
 		{"backend.go", "trackers.go"},
 		{"catalog.go"},                // what is served at one time
 		{"endpoint.go", "options.go"}, // one resource in one group-version
-		{"exchange.go", "audited_request.go", "observe.go", "timed_writer.go"}, // one request in the chain
+		{"exchange.go", "audited_request.go", "observe.go", "timed_writer.go", "trace.go"}, // one request in the chain
 		{"decoder.go"},
 		{"encode.go"},
 		{"accept.go", "cbor.go", "status.go", "warning.go", "connector.go", "delegates.go", "protobuf.go", "request.go", "usernames.go"},

@@ -172,15 +172,7 @@ func (o *observation) end(x *exchange, panicked any) {
 	r := &o.request
 	r.Aborted = panicked == http.ErrAbortHandler
 	r.Panicked = panicked != nil && !r.Aborted
-	r.Code, r.Size, r.Took = x.code, x.size, time.Since(x.received)
-	r.Late = x.timed != nil && x.timed.isExpired()
-	switch {
-	case r.Late:
-		r.Code = http.StatusGatewayTimeout
-	case r.Code == 0 && r.Panicked:
-		r.Code = http.StatusInternalServerError
-	case r.Code == 0 && !r.Aborted:
-		r.Code = http.StatusOK // as net/http answers for a handler that wrote nothing
-	}
+	r.Code, r.Size, r.Took = x.answered(panicked), x.size, time.Since(x.received)
+	r.Late = x.late()
 	o.observer.Observe(Ended, r)
 }

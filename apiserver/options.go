@@ -32,6 +32,8 @@ type Options struct {
 	Audit *audit.Log
 	// Observer is told of requests, for metrics. nil is none.
 	Observer Observer
+	// Tracer follows requests. nil is none.
+	Tracer Tracer
 	// CBOR lets clients speak CBOR (KEP-4222), as upstream's alpha feature CBORServingAndStorage does; nothing is stored
 	// in it.
 	CBOR bool

@@ -18,6 +18,7 @@ func New(r *registry.Registry, o Options) *Server {
 		accessLog:      accessLogFilter{o.Logger},
 		audit:          auditFilter{o.Audit, &b.decoder},
 		authentication: newAuthenticationFilter(o),
+		tracing:        tracingFilter{o.Tracer},
 		impersonation:  impersonationFilter{authorizer: o.Authorizer, log: o.Logger, modes: impersonationModes()},
 		flowControl:    newFlowControlFilter(o),
 		body:           bodyFilter{o.Patience.Body},

@@ -113,13 +113,10 @@ type Server struct {
 	// TokenKeys sign service account tokens; nil generates keys in memory, so tokens become invalid when the cluster
 	// ends.
 	TokenKeys *serviceaccount.Keys
-	// Audit, if set, logs requests.
-	Audit *audit.Log
+	Telemetry
 	// Seats is how many requests are served at once, shared as FlowSchemas and PriorityLevelConfigurations say; 0 is 600,
 	// below 0 serves all and those kinds are without effect.
 	Seats int
-	// Metrics serves /metrics.
-	Metrics bool
 	// CBOR is that of apiserver.Options.
 	CBOR bool
 	// Paths are served besides the cluster's own, as in apiserver.Options: to those whom Authorizers let read them.
@@ -135,6 +132,16 @@ type Server struct {
 	// Address is where nodes and pods reach the server, if they do. The service kubernetes in the namespace default
 	// points to it; without an address, or with a loopback one, there is no such service.
 	Address netip.AddrPort
+}
+
+// Telemetry is how others learn what the server does. The zero value is silent.
+type Telemetry struct {
+	// Audit, if set, logs requests.
+	Audit *audit.Log
+	// Metrics serves /metrics.
+	Metrics bool
+	// Tracer, if set, follows requests; that of package apiserver/tracing does with OpenTelemetry.
+	Tracer apiserver.Tracer
 }
 
 // setDefaults fills in what is nil, and removes what is disabled.

@@ -88,7 +88,7 @@ func (c *Cluster) newServer(chain admission.Chain) (http.Handler, error) {
 	}
 	o := apiserver.Options{
 		Authenticator: c.authn, Authorizer: c.access.Authorizer, Admission: chain, Version: serverVersion(),
-		Audit: c.options.Server.Audit, Paths: paths, Connector: c.connector(), Logger: c.log,
+		Audit: c.options.Server.Audit, Tracer: c.options.Server.Tracer, Paths: paths, Connector: c.connector(), Logger: c.log,
 		FlowControl: c.flowControl(), CBOR: c.options.Server.CBOR,
 	}
 	maps.Copy(o.Paths, openapi.Follow(c.registry.Kinds, openapi.Options{Version: o.Version.GitVersion, Issuer: len(paths) > 0, Logger: c.log}).Paths())

@@ -25,7 +25,8 @@
 // As finds them, also behind a store that wraps another.
 //
 // storage/encryption wraps another store and encrypts the values of chosen keys; storage/snapshot writes a store to a
-// file and restores it; storage/transfer copies one store to another and compares them.
+// file and restores it; storage/transfer copies one store to another and compares them; storage/tracing wraps another store
+// and continues the traces of those who call it.
 //
 // # Concurrency
 //

@@ -53,7 +53,7 @@ func playServer(ctx context.Context, dir string, in io.Reader, out io.Writer) (e
 	c, err := cluster.New(cluster.Options{
 		Dir:            filepath.Join(dir, "data"),
 		Authenticators: []cluster.AuthenticatorStage{cluster.Ready[authn.Authenticator]("x509", x509authn.New(x509authn.Static{Roots: authority.Pool()}))},
-		Server:         cluster.Server{Metrics: true},
+		Server:         cluster.Server{Telemetry: cluster.Telemetry{Metrics: true}},
 	})
 	if err != nil {
 		return err

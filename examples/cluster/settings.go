@@ -45,6 +45,7 @@ type settings struct {
 	foreign    foreign
 	login      login
 	permission permission
+	spans      spans
 	verbose    bool
 	given      given
 }
@@ -168,6 +169,9 @@ Flags:
   --max-requests-inflight N, --max-mutating-requests-inflight N
                         the sum is how many requests are served at once, shared as FlowSchemas and
                         PriorityLevelConfigurations say; 0 in both is no limit (default %d, %d)
+  --tracing-config-file FILE
+                        a TracingConfiguration: the collector that spans of requests and of the store are sent to
+                        (OpenTelemetry), and of how many (default nothing is sent)
   --verbose             tell on standard error what the components do
 
 Examples:
@@ -230,6 +234,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	s.foreign.define(f)
 	s.login.define(f)
 	s.permission.define(f)
+	s.spans.define(f)
 	f.BoolVar(&s.verbose, "verbose", false, "")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

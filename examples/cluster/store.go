@@ -19,7 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/storage/wal"
 )
 
-// openStore opens the store that the flags select, and wraps it with encryption. It is set in the options; what runs as
+// openStore opens the store that the flags select, and wraps it with encryption and with traces. It is set in the options; what runs as
 // long as it is used is appended to beside. It is closed after both.
 func (s *settings) openStore(ctx context.Context, o *cluster.Options, beside *[]lifecycle.Runnable, out io.Writer) (closeStore func() error, err error) {
 	store, err := s.backend(ctx, beside)
@@ -32,7 +32,11 @@ func (s *settings) openStore(ctx context.Context, o *cluster.Options, beside *[]
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	return func() error { return errors.Join(closeLayer(), store.Close()) }, nil
+	closeAll := func() error { return errors.Join(closeLayer(), store.Close()) }
+	if err := s.spans.apply(o, beside, s.logger()); err != nil {
+		return nil, errors.Join(err, closeAll())
+	}
+	return closeAll, nil
 }
 
 // closing is a store that we close ourselves.

@@ -115,6 +115,7 @@ func siblings() map[string][]string {
 		"scheduler/schedulerconfig": {"internal/configfile"},
 		"scheduler/whatif/load":     {"client", "informer", "informer/memory", "internal/boundedyaml"}, // objects of a server, or in files
 		"storage":                   {"internal/pause", "internal/boundedyaml"},
+		"tracing":                   {"internal/configfile"},
 	}
 }
 
@@ -380,11 +381,12 @@ func limits() map[string]int {
 		"internal/etcdtest":                   160, // etcd's client
 		"internal/fakeroot":                   1,   // golang.org/x/sys
 		"internal/kubectlargs":                220,
-		"internal/leaktest":                   2,  // goleak
-		"internal/linear":                     1,  // porcupine
-		"internal/nettest":                    2,  // x/sys
-		"internal/provider":                   75, // definitions and unstructured objects
-		"internal/quota":                      90, // the API's types and its reading of pods' resources
+		"internal/leaktest":                   2,   // goleak
+		"internal/linear":                     1,   // porcupine
+		"internal/nettest":                    2,   // x/sys
+		"internal/otlptest":                   125, // gRPC and the messages of OpenTelemetry
+		"internal/provider":                   75,  // definitions and unstructured objects
+		"internal/quota":                      90,  // the API's types and its reading of pods' resources
 		"internal/restclient":                 120,
 		"internal/signingrequest":             70,  // the types of requests
 		"internal/bootstraptoken":             70,  // secrets
@@ -393,6 +395,8 @@ func limits() map[string]int {
 		"internal/testcluster":                301,
 		"internal/transcript":                 150,
 		"lifecycle":                           0,
+		"storage/tracing":                     9,   // OpenTelemetry's interfaces
+		"tracing":                             230, // its exporter, with gRPC
 		"kubelet":                             90,
 		"kubelet/cgroup":                      100, // the library of cgroups
 		"kubelet/prober":                      180, // gRPC and its health protocol
@@ -511,7 +515,8 @@ func leaves() map[string][]string {
 		"k8s.io/apimachinery/pkg/runtime/serializer": {"storage/encryption/config", "internal/boundedcbor", "internal/restclient", "internal/transcript", "scheduler/whatif/load"},
 		"k8s.io/client-go/tools/clientcmd":           {"client/kubeconfig"},
 		"github.com/container-storage-interface":     {"kubelet/volume/csi"},
-		"google.golang.org/grpc":                     {"cri/internal/wire", "cri/remote", "cri/serve", "node/containerd", "kubelet/internal/registrars", "kubelet/prober", "kubelet/volume/csi", "storage/encryption/kms", "storage/encryption/kms/kmstest", "storage/etcd"},
+		"google.golang.org/grpc":                     {"cri/internal/wire", "cri/remote", "cri/serve", "node/containerd", "internal/otlptest", "kubelet/internal/registrars", "kubelet/prober", "kubelet/volume/csi", "storage/encryption/kms", "storage/encryption/kms/kmstest", "storage/etcd"},
+		"go.opentelemetry.io":                        {"apiserver/tracing", "internal/otlptest", "storage/tracing", "tracing"},
 		"github.com/miekg/dns":                       {"dns/server"},
 		"github.com/vishvananda":                     {"overlay/rtnetlink"},
 		"sigs.k8s.io/controller-runtime":             {"controllers/reconciler", "envtest", "examples/controller", "informer/controllerruntime"},

@@ -21,7 +21,7 @@ type Subject struct {
 func Subjects() []Subject {
 	library := []string{
 		"admission", "apiserver", "authn", "authz", "client", "cluster", "component", "controllers", "cri", "dns", "events", "flowcontrol", "go.mod", "informer", "kubelet",
-		"lifecycle", "networkpolicy", "node", "overlay", "pki", "podspec", "proxy", "registry", "scheduler", "storage", "internal/apireference", "internal/atomicfile", "internal/bootstraptoken", "internal/boundedcbor",
+		"lifecycle", "networkpolicy", "node", "overlay", "pki", "podspec", "proxy", "registry", "scheduler", "storage", "tracing", "internal/apireference", "internal/atomicfile", "internal/bootstraptoken", "internal/boundedcbor",
 		"internal/boundedyaml", "internal/configfile", "internal/cronschedule", "internal/inmemory", "internal/jsonpatch", "internal/jsonpost", "internal/nfnetlink", "internal/nft", "internal/pause", "internal/quota", "internal/restclient",
 		"internal/signingrequest", "internal/strategicpatch", "internal/upgrade",
 	}
