@@ -6,12 +6,17 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/keelson-dev/keelson/internal/otlptest"
 	"github.com/keelson-dev/keelson/tracing"
@@ -160,4 +165,37 @@ func message(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// TestTransport: a request is a span below that of its context, which the server is told of; without one it goes as it is.
+func TestTransport(t *testing.T) {
+	sent := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { sent <- r.Header.Get("Traceparent") }))
+	defer server.Close()
+	recorder := tracetest.NewSpanRecorder()
+	tracer := sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test")
+	client := &http.Client{Transport: tracing.Transport(http.DefaultTransport)}
+	get := func(ctx context.Context) string {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		return <-sent
+	}
+	if got := get(t.Context()); got != "" {
+		t.Errorf("without a span it said %s", got)
+	}
+	ctx, span := tracer.Start(t.Context(), "request")
+	got, ended := get(ctx), recorder.Ended()
+	if len(ended) != 1 || ended[0].Parent().SpanID() != span.SpanContext().SpanID() ||
+		got != "00-"+span.SpanContext().TraceID().String()+"-"+ended[0].SpanContext().SpanID().String()+"-01" {
+		t.Errorf("it said %s; spans %v", got, ended)
+	}
 }

@@ -9,6 +9,7 @@ package webhooks
 import (
 	"context"
 	"net"
+	"net/http"
 	"sync/atomic"
 
 	registrationv1 "k8s.io/api/admissionregistration/v1"
@@ -34,6 +35,8 @@ type Options struct {
 	Handlers inprocess.Handlers
 	// Dial makes connections to other webhooks; nil means net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Wrap, if set, returns what sends requests to them by way of what it is given: tracing.Transport, say.
+	Wrap func(http.RoundTripper) http.RoundTripper
 }
 
 // Webhooks are the admission webhooks of one cluster. Make them with New.
@@ -86,7 +89,7 @@ func plugin[T registry.Object, P admission.Plugin](w *Webhooks, p cluster.Server
 	if err != nil {
 		return nil, err
 	}
-	caller, err := callers.New(p.Registry, callers.Options{Handlers: w.options.Handlers, Dial: w.options.Dial})
+	caller, err := callers.New(p.Registry, callers.Options{Handlers: w.options.Handlers, Dial: w.options.Dial, Wrap: w.options.Wrap})
 	if err != nil {
 		return nil, err
 	}

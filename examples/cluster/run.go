@@ -229,7 +229,7 @@ func (s *settings) options() cluster.Options {
 		s.scheduling.apply(&o, s.nodes)
 	}
 	o.Server.Selectors = selectors.Compile
-	hooks := webhooks.New(webhooks.Options{})
+	hooks := webhooks.New(webhooks.Options{Wrap: s.spans.wrap()})
 	o.Kinds = append(o.Kinds, hooks.Kinds()...)
 	rules := policies.New(policies.Options{})
 	o.Kinds = append(o.Kinds, rules.Kinds()...)

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net/http"
 
 	requests "github.com/keelson-dev/keelson/apiserver/tracing"
 	"github.com/keelson-dev/keelson/cluster"
@@ -16,6 +17,14 @@ import (
 type spans struct{ file string }
 
 func (s *spans) define(f *flag.FlagSet) { f.StringVar(&s.file, "tracing-config-file", "", "") }
+
+// wrap returns what continues traces over HTTP, nil if there are none.
+func (s *spans) wrap() func(http.RoundTripper) http.RoundTripper {
+	if s.file == "" {
+		return nil
+	}
+	return tracing.Transport
+}
 
 // apply has requests and the store that the options have traced. What sends the spans is appended to beside.
 func (s *spans) apply(o *cluster.Options, beside *[]lifecycle.Runnable, log *slog.Logger) error {

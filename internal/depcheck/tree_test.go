@@ -396,7 +396,7 @@ func limits() map[string]int {
 		"internal/transcript":                 150,
 		"lifecycle":                           0,
 		"storage/tracing":                     9,   // OpenTelemetry's interfaces
-		"tracing":                             230, // its exporter, with gRPC
+		"tracing":                             240, // its exporter, with gRPC
 		"kubelet":                             90,
 		"kubelet/cgroup":                      100, // the library of cgroups
 		"kubelet/prober":                      180, // gRPC and its health protocol

@@ -34,6 +34,9 @@ type Options struct {
 	Resolver Resolver
 	// Dial makes connections; nil means net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Wrap, if set, returns what sends all requests by way of what it is given: to trace them, say (see package
+	// keelson/tracing). It is called once.
+	Wrap func(http.RoundTripper) http.RoundTripper
 	// MaxAnswer is the maximum size of an answer in bytes; 0 means 8 MiB.
 	MaxAnswer int64
 }
@@ -42,6 +45,7 @@ type Options struct {
 type Caller struct {
 	options    Options
 	transports transports
+	over       http.RoundTripper // onward, wrapped
 }
 
 var _ webhook.Caller = (*Caller)(nil)
@@ -56,7 +60,11 @@ func New(o Options) *Caller {
 	if o.MaxAnswer == 0 {
 		o.MaxAnswer = post.DefaultMaxAnswer
 	}
-	return &Caller{options: o, transports: transports{dial: o.Dial, known: map[identity]*used{}}}
+	c := &Caller{options: o, transports: transports{dial: o.Dial, known: map[identity]*used{}}, over: onward{}}
+	if o.Wrap != nil {
+		c.over = o.Wrap(onward{})
+	}
+	return c
 }
 
 // Call implements webhook.Caller.
@@ -69,10 +77,20 @@ func (c *Caller) Call(ctx context.Context, to *registrationv1.WebhookClientConfi
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", webhook.ErrClient, err)
 	}
-	if to.Service == nil {
-		return post.Review(ctx, transport, at, review, c.options.MaxAnswer)
+	var way http.RoundTripper = transport
+	if to.Service != nil {
+		way = &resolving{next: transport, resolver: c.options.Resolver, service: to.Service}
 	}
-	return post.Review(ctx, &resolving{next: transport, resolver: c.options.Resolver, service: to.Service}, at, review, c.options.MaxAnswer)
+	return post.Review(context.WithValue(ctx, wayKey{}, way), c.over, at, review, c.options.MaxAnswer)
+}
+
+// onward sends each request the way that its context has: what wraps it is the same for all.
+type onward struct{}
+
+type wayKey struct{}
+
+func (onward) RoundTrip(r *http.Request) (*http.Response, error) {
+	return r.Context().Value(wayKey{}).(http.RoundTripper).RoundTrip(r)
 }
 
 // Close closes connections that nothing uses at the moment.

@@ -315,3 +315,38 @@ func TestMany(t *testing.T) {
 	}
 	call(s.at("/")) // works again
 }
+
+// wrapped notes the requests that it passes on.
+type wrapped struct {
+	next http.RoundTripper
+	mu   sync.Mutex
+	to   []string
+}
+
+func (w *wrapped) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	w.to = append(w.to, r.URL.String())
+	w.mu.Unlock()
+	r = r.Clone(r.Context())
+	r.Header.Set("X-Trace", "yes")
+	return w.next.RoundTrip(r)
+}
+
+// TestWrap: requests to services and URLs go through what wraps the transport, by the names that they were asked for.
+func TestWrap(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Header.Get("X-Trace")) })
+	w, times := &wrapped{}, 0
+	c := newCaller(t, remote.Options{Resolver: s.here(), Wrap: func(next http.RoundTripper) http.RoundTripper {
+		times++
+		w.next = next
+		return w
+	}})
+	for _, to := range []*registrationv1.WebhookClientConfig{s.service("hook"), s.at("/a"), s.at("/b")} {
+		if got, err := c.Call(t.Context(), to, []byte("{}")); err != nil || string(got) != "yes" {
+			t.Errorf("%s, %v", got, err)
+		}
+	}
+	if times != 1 || len(w.to) != 3 || !strings.HasPrefix(w.to[0], "https://hook.ns.svc") || !strings.HasPrefix(w.to[1], s.URL+"/a") {
+		t.Errorf("wrapped %d times, %v", times, w.to)
+	}
+}

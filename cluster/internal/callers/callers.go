@@ -4,6 +4,7 @@ package callers
 import (
 	"context"
 	"net"
+	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -21,6 +22,8 @@ type Options struct {
 	Handlers inprocess.Handlers
 	// Dial makes connections; nil means net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Wrap wraps what sends requests; nil does not.
+	Wrap func(http.RoundTripper) http.RoundTripper
 }
 
 // New returns a caller for the cluster whose services the registry has.
@@ -29,7 +32,7 @@ func New(r *registry.Registry, o Options) (webhook.Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	over := remote.New(remote.Options{Resolver: resolver, Dial: o.Dial})
+	over := remote.New(remote.Options{Resolver: resolver, Dial: o.Dial, Wrap: o.Wrap})
 	if o.Handlers == nil {
 		return over, nil
 	}
