@@ -9,7 +9,7 @@
 // Each of upstream's plugins is a package of its own, with upstream's name and messages: alwaysadmit, alwaysdeny,
 // alwayspullimages, certificateapproval, certificatesigning, certificatesubjectrestriction, clustertrustbundleattest,
 // defaultingressclass, defaultstorageclass, defaulttolerationseconds, denyserviceexternalips, eventratelimit,
-// extendedresourcetoleration, imagepolicywebhook, limitpodhardantiaffinitytopology, limitranger, namespaceautoprovision, namespaceexists,
+// extendedresourcetoleration, imagepolicywebhook, initialresources, limitpodhardantiaffinitytopology, limitranger, namespaceautoprovision, namespaceexists,
 // namespacelifecycle, nodedeclaredfeaturevalidator, noderestriction, ownerreferencespermissionenforcement,
 // persistentvolumeclaimresize, podnodeselector, podresizevalidator, podsecurity, podtolerationrestriction, podtopologylabels, priority,
 // resourcequota, runtimeclass, serviceaccount, storageobjectinuseprotection, taintnodesbycondition, policy for both plugins

@@ -86,7 +86,7 @@ func Names() []string {
 
 // Optional returns the stages that are off by default: cluster.OptionalAdmission, and plugins that do nothing without a configuration.
 func Optional() []cluster.AdmissionStage {
-	return append(cluster.OptionalAdmission(), undecided(), unlimited())
+	return append(cluster.OptionalAdmission(), undecided(), unmeasured(), unlimited())
 }
 
 // Apply returns the stages, with those in place of which the file says how they are to be. What the file says of others counts for

@@ -17,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -85,7 +86,7 @@ func TestConfigured(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := slices.DeleteFunc(admissionconfig.Optional(), func(s cluster.AdmissionStage) bool {
-		return !slices.Contains(admissionconfig.Names(), s.Name) || s.Name == "ImagePolicyWebhook"
+		return !slices.Contains(admissionconfig.Names(), s.Name) || s.Name == "ImagePolicyWebhook" || s.Name == "InitialResources"
 	})
 	api := start(t, config.Apply(append(cluster.DefaultAdmission(), more...)))
 	pod := func(name string, change func(*corev1.Pod)) *corev1.Pod {
@@ -137,6 +138,9 @@ func TestApply(t *testing.T) {
 	if _, err := stage(t, "ImagePolicyWebhook").New(cluster.ServerParts{}); err == nil || err.Error() != "ImagePolicyWebhook: no config specified" {
 		t.Errorf("a policy without a backend: %v", err)
 	}
+	if _, err := stage(t, "InitialResources").New(cluster.ServerParts{}); err == nil || err.Error() != "InitialResources: no config specified" {
+		t.Errorf("estimates without a history: %v", err)
+	}
 	unlimited := admissionconfig.Optional()
 	if _, err := unlimited[len(unlimited)-1].New(cluster.ServerParts{}); err == nil || !strings.Contains(err.Error(), "limits: Invalid value: null: must not be empty") {
 		t.Errorf("limits without limits: %v", err)
@@ -154,6 +158,44 @@ func stage(t *testing.T, name string) cluster.AdmissionStage {
 }
 
 // TestImagePolicy: a backend over TLS, which a kubeconfig beside the file leads to, decides about images.
+func TestInitialResources(t *testing.T) {
+	history := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/prometheus/api/v1/query_range" || r.Header.Get("Authorization") != "Bearer key" {
+			http.Error(w, r.URL.String(), http.StatusUnauthorized)
+			return
+		}
+		value := "2097152"
+		if strings.Contains(r.FormValue("query"), "cpu") {
+			value = "125"
+		}
+		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"values":[%s[1,%q]]}]}}`, strings.Repeat(`[1,"0"],`, 3), value)
+	}))
+	defer history.Close()
+	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: history.Certificate().Raw}))
+	config, err := admissionconfig.Open(write(t, "admission.yaml", header+"plugins:\n- name: InitialResources\n  configuration: {initialResources: {prometheusConfigFile: history.conf, percentile: 100}}\n",
+		"history.conf", `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {token: key}}],
+			clusters: [{name: c, cluster: {server: "`+history.URL+`/prometheus", certificate-authority-data: `+ca+`}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := start(t, config.Apply(append(cluster.DefaultAdmission(), stage(t, "InitialResources"))))
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+		Type: corev1.LimitTypeContainer, DefaultRequest: corev1.ResourceList{"cpu": resource.MustParse("1"), "ephemeral-storage": resource.MustParse("1Gi")},
+	}}}}
+	if _, err := api.CoreV1().LimitRanges("default").Create(t.Context(), limits, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "web"}}}}
+	got, err := api.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := got.Spec.Containers[0].Resources.Requests
+	if requests.Cpu().String() != "125m" || requests.Memory().Value() != 2<<20 || requests.StorageEphemeral().String() != "1Gi" {
+		t.Errorf("requests %v: what was used goes before defaults", requests)
+	}
+}
+
 func TestImagePolicy(t *testing.T) {
 	backend := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -194,7 +236,7 @@ func TestBadFiles(t *testing.T) {
 		"a field of plugin": {header + "plugins:\n- name: PodSecurity\n  file: x\n", 5, `unknown field "plugins[0].file"`},
 		"a field twice":     {header + "plugins: []\nplugins: []\n", 0, `"plugins" already set`},
 		"another type":      {header + "plugins: 1\n", 3, "plugins"},
-		"an unknown plugin": {entry("NamespaceLifecycle", "{}"), 4, `plugins[0].name: "NamespaceLifecycle" takes no configuration: choose from EventRateLimit, ImagePolicyWebhook, PodNodeSelector, PodSecurity, PodTolerationRestriction`},
+		"an unknown plugin": {entry("NamespaceLifecycle", "{}"), 4, `plugins[0].name: "NamespaceLifecycle" takes no configuration: choose from EventRateLimit, ImagePolicyWebhook, InitialResources, PodNodeSelector, PodSecurity, PodTolerationRestriction`},
 		"a plugin twice": {entry("PodNodeSelector", "podNodeSelectorPluginConfig: {}") + "- name: PodNodeSelector\n  configuration: {podNodeSelectorPluginConfig: {}}\n", 7,
 			"plugins[1].name: PodNodeSelector is configured twice"},
 		"nothing to go by":            {header + "plugins:\n- name: PodSecurity\n", 4, "plugins[0]: one of path and configuration is required"},
@@ -213,6 +255,9 @@ func TestBadFiles(t *testing.T) {
 		"answers kept for too long":   {entry("ImagePolicyWebhook", "imagePolicy:\n  kubeConfigFile: x\n  allowTTL: 1801"), 8, "imagePolicy.allowTTL: valid value is between 1s and 30m0s, got 30m1s"},
 		"denials kept for too short":  {entry("ImagePolicyWebhook", "imagePolicy:\n  denyTTL: -2"), 7, "imagePolicy.denyTTL: valid value is between 1s and 30m0s, got -2s"},
 		"a pause that is too long":    {entry("ImagePolicyWebhook", "imagePolicy:\n  retryBackoff: 300001"), 7, "imagePolicy.retryBackoff: valid value is between 1ns and 5m0s, got 5m0.001s"},
+		"estimates without a history": {entry("InitialResources", "initialResources: {}"), 6, "initialResources.prometheusConfigFile: is required"},
+		"a history that is not there": {entry("InitialResources", "initialResources:\n  prometheusConfigFile: none"), 7, "initialResources.prometheusConfigFile: "},
+		"a percentile that is none":   {entry("InitialResources", "initialResources:\n  percentile: 101"), 7, "initialResources.percentile: the percentile must be from 1 to 100, not 101"},
 		"a configuration that is not": {entry("EventRateLimit", "- 1"), 5, "cannot unmarshal array"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,10 @@
 //	  path: limits.yaml
 //
 // A plugin's configuration stands in the file, or in one of its own, whose path is relative to that of the file. PodSecurity,
-// PodNodeSelector, PodTolerationRestriction, EventRateLimit and ImagePolicyWebhook can be configured.
+// PodNodeSelector, PodTolerationRestriction, EventRateLimit and ImagePolicyWebhook can be configured, and InitialResources, which asks a Prometheus server
+// that a kubeconfig file leads to:
+//
+//	initialResources: {prometheusConfigFile: prometheus.conf, percentile: 90, namespaceOnly: false}
 //
 // # Errors
 //

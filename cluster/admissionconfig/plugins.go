@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/admission/eventratelimit"
 	"github.com/keelson-dev/keelson/admission/imagepolicywebhook"
 	"github.com/keelson-dev/keelson/admission/imagepolicywebhook/remote"
+	"github.com/keelson-dev/keelson/admission/initialresources"
 	"github.com/keelson-dev/keelson/admission/podnodeselector"
 	"github.com/keelson-dev/keelson/admission/podsecurity"
 	"github.com/keelson-dev/keelson/admission/podtolerationrestriction"
@@ -30,6 +31,7 @@ func configurable() map[string]func(configfile.Document) (cluster.AdmissionStage
 	return map[string]func(configfile.Document) (cluster.AdmissionStage, error){
 		eventratelimit.Name:           eventRateLimit,
 		imagepolicywebhook.Name:       imagePolicy,
+		initialresources.Name:         initialResources,
 		podnodeselector.Name:          podNodeSelector,
 		podsecurity.Name:              podSecurity,
 		podtolerationrestriction.Name: podTolerationRestriction,
