@@ -66,6 +66,8 @@ type Drivers struct {
 	inUse      map[corev1.UniqueVolumeName]bool
 	followers  map[string]*follower // of the registered drivers
 	following  sync.WaitGroup
+	// quiet means that the node is reported to use none.
+	quiet bool
 }
 
 // state is what this process knows of a volume that it has published.

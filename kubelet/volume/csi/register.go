@@ -59,7 +59,7 @@ func (d *Drivers) Run(ctx context.Context) error {
 // tend repeats the report of the volumes in use if it got lost, and has pods with volumes synced.
 func (d *Drivers) tend(ctx context.Context) {
 	all, err := d.published()
-	if err != nil || len(all) == 0 {
+	if err != nil || len(all) == 0 && d.hasReported() {
 		return
 	}
 	if _, err := d.report(ctx); err != nil && ctx.Err() == nil {

@@ -16,7 +16,7 @@ import (
 // use reports that the node uses a volume, so that it is not detached, and returns the node as it is then.
 func (d *Drivers) use(ctx context.Context, volume corev1.UniqueVolumeName) (*corev1.Node, error) {
 	d.mu.Lock()
-	d.inUse[volume] = true
+	d.inUse[volume], d.quiet = true, false
 	d.mu.Unlock()
 	return d.report(ctx)
 }
@@ -26,6 +26,7 @@ func (d *Drivers) unuse(ctx context.Context, volume corev1.UniqueVolumeName) {
 	d.mu.Lock()
 	used := d.inUse[volume]
 	delete(d.inUse, volume)
+	d.quiet = d.quiet && !used
 	d.mu.Unlock()
 	if !used {
 		return
@@ -61,6 +62,7 @@ func (d *Drivers) report(ctx context.Context) (*corev1.Node, error) {
 	}
 	want := d.used(node.Status.VolumesInUse)
 	if slices.Equal(want, node.Status.VolumesInUse) {
+		d.reported(want)
 		return node, nil
 	}
 	type status struct {
@@ -72,7 +74,22 @@ func (d *Drivers) report(ctx context.Context) (*corev1.Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reporting the volumes in use: %w", err)
 	}
+	d.reported(want)
 	return node, nil
+}
+
+// reported records that a report has arrived.
+func (d *Drivers) reported(volumes []corev1.UniqueVolumeName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.quiet = len(d.inUse) == 0 && !slices.ContainsFunc(volumes, isCSI)
+}
+
+// hasReported reports whether the node is known to be reported without volumes.
+func (d *Drivers) hasReported() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.quiet
 }
 
 // used are the volumes in use, sorted, with those of others that were reported.
