@@ -185,6 +185,9 @@ const prettyDoc = "If 'true', then the output is pretty printed. Defaults to 'fa
 func (r *resource) list(at place, suffix string) route {
 	t := r.route(http.MethodGet, "list", at, suffix)
 	t.doc, t.action, t.kind = "list or watch objects of kind "+r.gvk.Kind, "list", r.gvk
+	if r.Read != nil { // what is computed cannot be watched
+		t.doc = "list objects of kind " + r.gvk.Kind
+	}
 	t.produces = append(append([]string{}, r.media...), r.streams()...)
 	t.params = append(t.params, fieldParams(metav1.ListOptions{})...)
 	t.answers = []answer{{http.StatusOK, r.listed}}

@@ -30,6 +30,9 @@ func TestStored(t *testing.T) {
 	set := newSettings(t, etcdtest.Start(t, etcdtest.Options{}).Endpoint(0))
 	kinds := kinds(t)
 	stored := map[string][]byte{}
+	kinds = slices.DeleteFunc(kinds, func(k kind) bool {
+		return k.Plural == "prioritylevelconfigurations" // one whose fields contradict each other ends kube-apiserver: it acts on them
+	})
 	for _, k := range kinds {
 		for name, obj := range full(t, k) {
 			maps.Copy(stored, forms(t, k, name, obj))
@@ -104,6 +107,9 @@ func forms(t *testing.T, k kind, gv schema.GroupVersion, full []byte) map[string
 		}
 		if strategy, ok := field(body, "spec", "strategy").(map[string]any); ok {
 			strategy["type"] = "RollingUpdate" // other types have no numbers, which upstream's encoding cannot express
+		}
+		if source, ok := field(body, "spec", "source").(map[string]any); ok && k.Plural == "volumeattachments" && gv.Version == "v1alpha1" {
+			delete(source, "inlineVolumeSpec") // which came when no server stored that version any more
 		}
 		namespace := ""
 		if k.Namespaced {

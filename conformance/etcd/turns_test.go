@@ -236,7 +236,8 @@ func (s *server) patch(t *testing.T, o object, sub, contentType, body string) {
 
 func (s *server) remove(t *testing.T, o object) {
 	t.Helper()
-	if code, data := s.do(t, http.MethodDelete, o.path()+"?gracePeriodSeconds=0", "", nil); code != http.StatusOK {
+	// By default, what belongs to some is orphaned, which takes the garbage collector.
+	if code, data := s.do(t, http.MethodDelete, o.path()+"?gracePeriodSeconds=0&propagationPolicy=Background", "", nil); code != http.StatusOK {
 		t.Errorf("%s: delete %s: %d %s", s.name, o.path(), code, data)
 	}
 }

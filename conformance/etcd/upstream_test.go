@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,14 +24,14 @@ import (
 
 var binaries = flag.String("binaries", "../../bin/kubernetes-v1.37.1", "directory where kube-apiserver is kept")
 
-// withoutAdmission are the plugins of upstream's default set that keelson does not have, and ServiceAccount, which
-// keelson enables only with the controller that creates the accounts.
+// withoutControllers are the plugins of both default sets that wait for controllers, which nobody runs here: for accounts, for what
+// is used, and for finalizers to go.
+var withoutControllers = []string{"ServiceAccount", "ResourceQuota", "StorageObjectInUseProtection"}
+
+// withoutAdmission are the plugins of upstream's default set that ask webhooks and evaluate policies, which keelson has in packages
+// of their own.
 var withoutAdmission = []string{
-	"ServiceAccount",
-	"StorageObjectInUseProtection", "PersistentVolumeClaimResize", "CertificateApproval",
-	"CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction",
-	"PodTopologyLabels", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy",
-	"ValidatingAdmissionWebhook", "ResourceQuota",
+	"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook",
 }
 
 const password = "admin"
@@ -61,7 +62,7 @@ func startUpstream(t *testing.T, set settings) *server {
 	program, dir := kubeAPIServer(t), t.TempDir()
 	key, tokens := filepath.Join(dir, "accounts.key"), filepath.Join(dir, "tokens.csv")
 	writeKey(t, key)
-	if err := os.WriteFile(tokens, []byte(password+`,kubernetes-admin,admin,"system:masters"`+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(tokens, []byte(password+`,kubernetes-admin,,"system:masters"`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	log, err := os.Create(filepath.Join(dir, "log"))
@@ -75,7 +76,7 @@ func startUpstream(t *testing.T, set settings) *server {
 		"--service-cluster-ip-range="+set.network, "--service-node-port-range="+set.ports,
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+key, "--service-account-signing-key-file="+key,
-		"--disable-admission-plugins="+strings.Join(withoutAdmission, ","))
+		"--disable-admission-plugins="+strings.Join(slices.Concat(withoutControllers, withoutAdmission), ","))
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {
 		t.Fatal(err)

@@ -15,9 +15,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/rest"
 
-	"github.com/keelson-dev/keelson/admission/serviceaccount"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/registry/allocation"
+	"github.com/keelson-dev/keelson/registry/resource/selectors"
 )
 
 const (
@@ -132,9 +132,9 @@ func startKeelson(t *testing.T, set settings) *server {
 		t.Fatal(err)
 	}
 	c, err := cluster.Start(t.Context(), cluster.Options{
-		Store: store, Components: []cluster.Component{}, Disable: []string{serviceaccount.Name},
+		Store: store, Components: []cluster.Component{}, Disable: withoutControllers,
 		Services: cluster.Services{Networks: []netip.Prefix{netip.MustParsePrefix(set.network)}, NodePorts: ports},
-		Server:   cluster.Server{Address: netip.AddrPortFrom(netip.MustParseAddr(set.keelson), set.listen.Port())},
+		Server:   cluster.Server{Selectors: selectors.Compile, Address: netip.AddrPortFrom(netip.MustParseAddr(set.keelson), set.listen.Port())},
 		Logger:   slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {

@@ -62,13 +62,16 @@ func defaultDaemonSet(d *appsv1.DaemonSet) {
 	if spec.UpdateStrategy.Type == "" {
 		spec.UpdateStrategy.Type = appsv1.RollingUpdateDaemonSetStrategyType
 	}
+	unavailable := int32(0) // with another strategy, too, upstream does not store that it is missing
 	if spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
 		if spec.UpdateStrategy.RollingUpdate == nil {
 			spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{}
 		}
-		rolling := spec.UpdateStrategy.RollingUpdate
+		unavailable = 1
+	}
+	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil {
 		if rolling.MaxUnavailable == nil {
-			rolling.MaxUnavailable = new(intstr.FromInt32(1))
+			rolling.MaxUnavailable = new(intstr.FromInt32(unavailable))
 		}
 		if rolling.MaxSurge == nil {
 			rolling.MaxSurge = new(intstr.FromInt32(0))

@@ -138,7 +138,9 @@ func (u *Upkeep) judge(ctx context.Context) (wait time.Duration, err error) {
 		_, _, err := u.schemas.Update(ctx, "", s.Name, func(_ context.Context, current registry.Object) (registry.Object, error) {
 			s := current.DeepCopyObject().(*flowcontrolv1.FlowSchema)
 			_, found := u.levels.live.Get("", s.Spec.PriorityLevelConfiguration.Name)
-			flowcontrol.SetDangling(s, !found)
+			if flowcontrol.SetDangling(s, !found) {
+				own(&s.ObjectMeta)
+			}
 			return s, nil
 		}, registry.UpdateOptions{View: "status"})
 		if err != nil && !errors.Is(err, registry.ErrNotFound) {
