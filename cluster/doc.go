@@ -34,8 +34,9 @@
 // its garbage collector, its quotas and its deletion of namespaces. Package webhooks below has admission webhooks, as kinds
 // and plugins, package policies admission policies, and package aggregation lets other API servers serve versions of API
 // groups. Package resourcemetrics serves what nodes and pods use, package localvolumes provides for claims with
-// directories of nodes, package clusterdns resolves names. Packages admissionconfig, authenticationconfig and
-// authorizationconfig configure admission plugins, authenticators and authorizers by upstream's files.
+// directories of nodes, package clusterdns resolves names. Packages admissionconfig, authenticationconfig,
+// authorizationconfig and auditconfig configure admission plugins, authenticators, authorizers and the audit of requests by
+// upstream's files.
 //
 // # Virtual time
 //

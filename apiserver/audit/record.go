@@ -56,7 +56,7 @@ func (r *Record) Begin(q *Request) bool {
 	if r == nil {
 		return false
 	}
-	rule := r.log.policy.Rule(&q.Attributes)
+	rule := r.log.policy.Load().Rule(&q.Attributes)
 	r.log.count(rule.Level)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -393,6 +393,20 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
+// TestAuditPlugins: what audit plugins count for themselves is added to what the log counts.
+func TestAuditPlugins(t *testing.T) {
+	m, err := metrics.New(metrics.Options{Audit: func() audit.Stats {
+		return audit.Stats{Failures: 2, Plugins: map[string]int64{"webhook": 3, "buffered": 4, "truncate": 0, "log": 5}}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{"plugin=webhook": 3, "plugin=buffered": 4, "plugin=log": 7}
+	if diff := cmp.Diff(want, values(scrape(t, m)["apiserver_audit_error_total"])); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestClash(t *testing.T) {
 	mine := prometheus.NewGauge(prometheus.GaugeOpts{Name: "mine", Help: "[ALPHA] Mine."})
 	if _, err := metrics.New(metrics.Options{Collectors: []prometheus.Collector{mine}}); err != nil {

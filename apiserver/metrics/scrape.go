@@ -69,8 +69,14 @@ func (a audited) Collect(c chan<- prometheus.Metric) {
 	if s.LeftOut > 0 {
 		c <- prometheus.MustNewConstMetric(a.leftOut(), prometheus.CounterValue, float64(s.LeftOut))
 	}
-	if s.Failures > 0 {
-		c <- prometheus.MustNewConstMetric(failures, prometheus.CounterValue, float64(s.Failures), "log")
+	plugins := map[string]int64{"log": s.Failures}
+	for plugin, n := range s.Plugins {
+		plugins[plugin] += n
+	}
+	for plugin, n := range plugins {
+		if n > 0 {
+			c <- prometheus.MustNewConstMetric(failures, prometheus.CounterValue, float64(n), plugin)
+		}
 	}
 	for level, n := range s.Levels {
 		if n > 0 {

@@ -1,20 +1,64 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/keelson-dev/keelson/apiserver/audit"
+	"github.com/keelson-dev/keelson/cluster"
+	"github.com/keelson-dev/keelson/cluster/auditconfig"
 )
 
-// retention holds the flags for keeping the audit log, and what it tells. The flags are kube-apiserver's.
+// auditing holds the flags about the audit of requests.
+type auditing struct {
+	file      string // the log; empty is none
+	policy    string // a file
+	retention retention
+	webhook   auditconfig.Webhook
+}
+
+func (a *auditing) define(f *flag.FlagSet) {
+	f.StringVar(&a.file, "audit-log", "DIR/audit.log", "")
+	f.StringVar(&a.policy, "audit-policy", "", "")
+	f.StringVar(&a.policy, "audit-policy-file", "", "")
+	a.retention.define(f)
+	w := &a.webhook
+	*w = auditconfig.NewWebhook()
+	f.StringVar(&w.ConfigFile, "audit-webhook-config-file", "", "")
+	f.StringVar(&w.Mode, "audit-webhook-mode", w.Mode, "")
+	f.StringVar(&w.Version, "audit-webhook-version", w.Version, "")
+	f.DurationVar(&w.InitialBackoff, "audit-webhook-initial-backoff", w.InitialBackoff, "")
+	f.IntVar(&w.Batch.BufferSize, "audit-webhook-batch-buffer-size", w.Batch.BufferSize, "")
+	f.IntVar(&w.Batch.MaxSize, "audit-webhook-batch-max-size", w.Batch.MaxSize, "")
+	f.DurationVar(&w.Batch.MaxWait, "audit-webhook-batch-max-wait", w.Batch.MaxWait, "")
+	f.BoolVar(&w.Batch.ThrottleEnable, "audit-webhook-batch-throttle-enable", w.Batch.ThrottleEnable, "")
+	f.Float64Var(&w.Batch.ThrottleQPS, "audit-webhook-batch-throttle-qps", w.Batch.ThrottleQPS, "")
+	f.IntVar(&w.Batch.ThrottleBurst, "audit-webhook-batch-throttle-burst", w.Batch.ThrottleBurst, "")
+	f.BoolVar(&w.Truncate.Enabled, "audit-webhook-truncate-enabled", w.Truncate.Enabled, "")
+	f.Int64Var(&w.Truncate.MaxBatchSize, "audit-webhook-truncate-max-batch-size", w.Truncate.MaxBatchSize, "")
+	f.Int64Var(&w.Truncate.MaxEventSize, "audit-webhook-truncate-max-event-size", w.Truncate.MaxEventSize, "")
+}
+
+// check is called after the flags have been parsed.
+func (a *auditing) check(f *flag.FlagSet) error {
+	errs := []error{a.retention.check(f, a.file), a.webhook.Validate()}
+	if a.webhook.ConfigFile == "" {
+		f.Visit(func(given *flag.Flag) {
+			if strings.HasPrefix(given.Name, "audit-webhook-") {
+				errs = append(errs, fmt.Errorf("--%s: there is no audit webhook: add --audit-webhook-config-file, or leave it out", given.Name))
+			}
+		})
+	}
+	return errors.Join(errs...)
+}
+
+// retention holds the flags for keeping the audit log. The flags are kube-apiserver's.
 type retention struct {
-	policy            string // a file
 	days, files, size int
 	named             []string // the flags that were given
 }
@@ -29,7 +73,6 @@ const (
 )
 
 func (r *retention) define(f *flag.FlagSet) {
-	f.StringVar(&r.policy, "audit-policy", "", "")
 	f.IntVar(&r.days, "audit-log-maxage", auditDays, "")
 	f.IntVar(&r.files, "audit-log-maxbackup", auditFiles, "")
 	f.IntVar(&r.size, "audit-log-maxsize", auditSize, "")
@@ -80,21 +123,39 @@ func (r *retention) strangers() audit.Budget {
 	return audit.Budget{Bytes: all / parts, Every: o.MaxAge / time.Duration(parts)}
 }
 
-// audit opens the log that the flags request, nil for none. It is closed after the last request has been answered.
-func (s *settings) audit() (*audit.Log, func() error, error) {
-	if s.auditLog == "" {
-		return nil, func() error { return nil }, nil
+// audit opens the log that the flags request, nil for none. The returned function closes it, after the last request has been answered.
+func (s *settings) audit(o *cluster.Options) (func() error, error) {
+	a := &s.auditing
+	if a.file == "" && a.webhook.ConfigFile == "" {
+		return func() error { return nil }, nil
 	}
-	policy, err := s.auditPolicy()
+	options := auditconfig.Options{PolicyFile: a.policy, Webhook: a.webhook, Audit: audit.Options{Logger: s.logger()}}
+	if a.policy == "" {
+		var err error
+		if options.Policy, err = audit.ParsePolicy([]byte(defaultPolicy)); err != nil {
+			return nil, err
+		}
+	}
+	closeFile := func() error { return nil }
+	if a.file != "" {
+		file, err := audit.OpenFile(a.file, a.retention.options())
+		if err != nil {
+			return nil, fmt.Errorf("--audit-log: %w", err)
+		}
+		options.Sink, options.Audit.Strangers, closeFile = file, a.retention.strangers(), file.Close
+	}
+	opened, err := auditconfig.Open(options)
 	if err != nil {
-		return nil, nil, err
+		return nil, errors.Join(fmt.Errorf("--audit-*: %w", err), closeFile())
 	}
-	file, err := audit.OpenFile(s.auditLog, s.retention.options())
-	if err != nil {
-		return nil, nil, fmt.Errorf("--audit-log: %w", err)
-	}
-	log := audit.New(policy, file, audit.Options{Strangers: s.retention.strangers(), Logger: s.logger()})
-	return log, func() error { return errors.Join(log.Flush(), file.Close()) }, nil
+	o.Server.Audit, o.Extensions = opened.Log(), append(o.Extensions, opened.Extension())
+	ctx, end := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- opened.Run(ctx) }()
+	return func() error {
+		end()
+		return errors.Join(<-ran, closeFile())
+	}, nil
 }
 
 // defaultPolicy records who did what, without bodies of requests and responses. Unauthenticated probes are left out:
@@ -110,18 +171,3 @@ rules:
   nonResourceURLs: [/healthz, /livez, /readyz]
 - level: Metadata
 `
-
-func (s *settings) auditPolicy() (*audit.Policy, error) {
-	if s.retention.policy == "" {
-		return audit.ParsePolicy([]byte(defaultPolicy))
-	}
-	data, err := os.ReadFile(s.retention.policy)
-	if err != nil {
-		return nil, fmt.Errorf("--audit-policy: %w", err)
-	}
-	policy, err := audit.ParsePolicy(data)
-	if err != nil {
-		return nil, fmt.Errorf("--audit-policy %s: %w", s.retention.policy, err)
-	}
-	return policy, nil
-}

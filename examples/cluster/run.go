@@ -86,7 +86,8 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 	if err := s.credentials(ctx, authority, serverURL(listener.Addr()), roots); err != nil {
 		return err
 	}
-	log, closeLog, err := s.audit()
+	o := s.options()
+	closeLog, err := s.audit(&o)
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,6 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 	if err != nil {
 		return err
 	}
-	o := s.options()
 	s.given.show(&o)
 	s.addVolumes(nodes, &o)
 	if err := errors.Join(s.aggregate(&o), s.permission.apply(s, &o)); err != nil {
@@ -117,7 +117,7 @@ func (s *settings) serve(ctx context.Context, authority *pki.Authority, listener
 		defer way.Close()
 		o.Server.Connector = way
 	}
-	o.Server.Audit, o.Server.Metrics, o.Server.Address = log, true, advertised(listener.Addr(), inside)
+	o.Server.Metrics, o.Server.Address = true, advertised(listener.Addr(), inside)
 	people.apply(&o)
 	if o.Server.TokenKeys, err = s.tokenKeys(); err != nil {
 		return err

@@ -39,8 +39,7 @@ type settings struct {
 	disable    []string
 	plugins    plugins
 	scheduling scheduling
-	auditLog   string
-	retention  retention
+	auditing   auditing
 	inflight   inflight
 	foreign    foreign
 	login      login
@@ -128,7 +127,20 @@ Flags:
   --audit-log-maxage DAYS, --audit-log-maxbackup N, --audit-log-maxsize MIB
                         how long and how many old files of it are kept, and how large one grows; 0 is no limit
                         (default %d, %d, %d). Of those who have not authenticated it tells no more than a quarter of that
-  --audit-policy FILE   what the audit log tells, an audit.k8s.io/v1 Policy (default: who did what, without bodies)
+  --audit-policy FILE   what the audit log tells, an audit.k8s.io/v1 Policy (default: who did what, without bodies), read again
+                        when it changes. --audit-policy-file is the same
+  --audit-webhook-config-file FILE
+                        a server that gets the same events, by a kubeconfig file, which is read again when it changes
+  --audit-webhook-mode MODE
+                        batch: events are collected and posted together; blocking: requests wait for them to be posted;
+                        blocking-strict: requests fail if they are not (default batch)
+  --audit-webhook-batch-buffer-size N, --audit-webhook-batch-max-size N, --audit-webhook-batch-max-wait TIME,
+  --audit-webhook-batch-throttle-enable=false, --audit-webhook-batch-throttle-qps N,
+  --audit-webhook-batch-throttle-burst N, --audit-webhook-initial-backoff TIME, --audit-webhook-version VERSION,
+  --audit-webhook-truncate-enabled, --audit-webhook-truncate-max-batch-size BYTES,
+  --audit-webhook-truncate-max-event-size BYTES
+                        as kube-apiserver's flags (default 10000, 400, 30s, true, 10, 15, 10s, audit.k8s.io/v1, false,
+                        10485760, 102400)
   --token-auth-file FILE
                         people with bearer tokens: a CSV of token,user,uid,"group1,group2"; read again when it changes
   --basic-auth-file FILE
@@ -228,8 +240,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	f.StringVar(&disable, "disable", "", "")
 	s.plugins.define(f)
 	s.scheduling.define(f)
-	f.StringVar(&s.auditLog, "audit-log", "DIR/audit.log", "")
-	s.retention.define(f)
+	s.auditing.define(f)
 	s.inflight.define(f)
 	s.foreign.define(f)
 	s.login.define(f)
@@ -253,11 +264,11 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	if s.kubeconfig == "" {
 		s.kubeconfig = filepath.Join(s.dataDir, "kubeconfig")
 	}
-	if s.auditLog == "DIR/audit.log" {
-		s.auditLog = filepath.Join(s.dataDir, "audit.log")
+	if s.auditing.file == "DIR/audit.log" {
+		s.auditing.file = filepath.Join(s.dataDir, "audit.log")
 	}
 	return s, errors.Join(s.checkNodes(network), s.check(), s.hosts.check(&s), s.etcd.check(s.storage), s.encryption.check(),
-		s.retention.check(f, s.auditLog), s.inflight.check(), s.foreign.check(), s.plugins.check(), s.scheduling.check())
+		s.auditing.check(f), s.inflight.check(), s.foreign.check(), s.plugins.check(), s.scheduling.check())
 }
 
 // maxNodes keeps a typing error from exhausting the memory.

@@ -31,14 +31,14 @@ func TestFlags(t *testing.T) {
 	}
 	want := settings{
 		dataDir: "/home/jane/.keelson", kubeconfig: "/home/jane/.keelson/kubeconfig", listen: "127.0.0.1:6443",
-		storage: "embedded", nodes: 1, auditLog: "/home/jane/.keelson/audit.log",
+		storage: "embedded", nodes: 1, auditing: auditing{file: "/home/jane/.keelson/audit.log"},
 	}
 	if s.dataDir != want.dataDir || s.kubeconfig != want.kubeconfig || s.listen != want.listen || s.storage != want.storage ||
-		s.nodes != want.nodes || s.auditLog != want.auditLog || len(s.disable) != 0 {
+		s.nodes != want.nodes || s.auditing.file != want.auditing.file || len(s.disable) != 0 {
 		t.Errorf("defaults are %+v, want %+v", s, want)
 	}
 	s, err = parse([]string{"--data-dir", "/d", "--nodes=3", "--disable", "scheduler,nodes", "--storage", "memory", "--audit-log", ""}, noEnvironment, io.Discard)
-	if err != nil || s.kubeconfig != filepath.Join("/d", "kubeconfig") || s.nodes != 3 || !s.disabled("nodes") || s.disabled("controllers") || s.auditLog != "" {
+	if err != nil || s.kubeconfig != filepath.Join("/d", "kubeconfig") || s.nodes != 3 || !s.disabled("nodes") || s.disabled("controllers") || s.auditing.file != "" {
 		t.Errorf("got %+v, %v", s, err)
 	}
 	s, err = parse([]string{"--disable-admission-plugins", "PodSecurity,NodeRestriction"}, home, io.Discard)
@@ -185,7 +185,7 @@ func TestRetention(t *testing.T) {
 			t.Errorf("%q: %v", args, err)
 			continue
 		}
-		if file, strangers := s.retention.options(), s.retention.strangers(); file != want.file || strangers != want.strangers {
+		if file, strangers := s.auditing.retention.options(), s.auditing.retention.strangers(); file != want.file || strangers != want.strangers {
 			t.Errorf("%q: %+v %+v, want %+v", args, file, strangers, want)
 		}
 	}

@@ -312,6 +312,7 @@ func limits() map[string]int {
 		"apiserver":                           171,
 		"apiserver/aggregator":                172,
 		"apiserver/audit":                     90,
+		"apiserver/audit/webhook":             160, // client-go's REST client
 		"apiserver/connect":                   180, // WebSocket and SPDY
 		"apiserver/cors":                      0,
 		"apiserver/health":                    0,
@@ -454,6 +455,9 @@ func limits() map[string]int {
 		// A cache of rate limiters.
 		"cluster/admissionconfig": 304,
 
+		// Client-go's REST client, and the types of audit events.
+		"cluster/auditconfig": 305,
+
 		// The types of APIServices, and client-go's headers for proxies.
 		"cluster/aggregation": 299,
 
@@ -490,7 +494,7 @@ func leaves() map[string][]string {
 	return map[string][]string{
 		"k8s.io/kubernetes": {}, // only the conformance module knows upstream's implementation
 		"k8s.io/apiserver": { // the types of policies and events; CEL
-			"admission/internal/expressions", "admission/policy/cel", "admission/policy/typecheck", "admission/webhook/cel", "apiserver/audit", "authn/oidc/cel", "authz/webhook/cel", "registry/apiextensions",
+			"admission/internal/expressions", "admission/policy/cel", "admission/policy/typecheck", "admission/webhook/cel", "apiserver/audit", "apiserver/audit/webhook", "authn/oidc/cel", "authz/webhook/cel", "registry/apiextensions",
 			"registry/custom", "registry/resource/selectors",
 		},
 		// The compiler of selectors, names and counts of what is allocated, the allocator.

@@ -27,7 +27,7 @@ var ErrLater = errors.New("cannot be used yet")
 type Options struct {
 	// Path is that of the file.
 	Path string
-	// What is "authentication" or "authorization", as in the names of metrics and in the log.
+	// What is "authentication", "authorization", "audit_policy" or "audit_webhook", as in the names of metrics and in the log.
 	What string
 	// Server identifies this server in metrics; it may be empty.
 	Server string
