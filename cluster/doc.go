@@ -36,7 +36,7 @@
 // groups. Package resourcemetrics serves what nodes and pods use, package localvolumes provides for claims with
 // directories of nodes, package clusterdns resolves names. Packages admissionconfig, authenticationconfig,
 // authorizationconfig and auditconfig configure admission plugins, authenticators, authorizers and the audit of requests by
-// upstream's files.
+// upstream's files. Package admit tells what a cluster with a given state would make of a request.
 //
 // # Virtual time
 //

@@ -7,4 +7,7 @@
 //
 // Kinds are those of k8s.io/client-go/kubernetes/scheme; for others, fill in an admission.Request by hand.
 // Requests that are passed to this package are not changed.
+//
+// Package cluster/admit runs whole requests instead: an object is decoded, defaulted, validated and checked by all plugins, given the
+// state of a cluster. It is not below this package because it assembles a server, which an admission plugin's test need not link.
 package admissiontest

@@ -27,7 +27,10 @@ import (
 )
 
 // Options are the options of policies. The zero value is valid.
-type Options struct{}
+type Options struct {
+	// Spent, if set, is told what expressions of policies cost; its context is that of the request.
+	Spent func(ctx context.Context, c cel.Cost)
+}
 
 // Policies are the admission policies of one cluster. Make them with New.
 type Policies struct {
@@ -37,9 +40,9 @@ type Policies struct {
 }
 
 // New returns the policies of a cluster, whose kinds and admission plugins they provide.
-func New(Options) *Policies {
+func New(o Options) *Policies {
 	p := &Policies{checker: typecheck.NewCompiler()}
-	p.compiler = cel.New(cel.Options{Authorizer: authz.Func(p.authorize)})
+	p.compiler = cel.New(cel.Options{Authorizer: authz.Func(p.authorize), Spent: o.Spent})
 	return p
 }
 

@@ -476,6 +476,8 @@ func limits() map[string]int {
 		"admission/webhook/cel":          270,
 		"registry/resource/selectors":    270,
 		"cluster/policies":               397,
+		"cluster/admit":                  600, // all of that, and custom resources
+		"examples/admit":                 600,
 		"cluster/webhooks":               396,
 
 		// All of it, and controller-runtime's installation of definitions and webhooks.
@@ -496,11 +498,13 @@ func leaves() map[string][]string {
 		"k8s.io/apiserver": { // the types of policies and events; CEL
 			"admission/internal/expressions", "admission/policy/cel", "admission/policy/typecheck", "admission/webhook/cel", "apiserver/audit", "apiserver/audit/webhook", "authn/oidc/cel", "authz/webhook/cel", "registry/apiextensions",
 			"registry/custom", "registry/resource/selectors",
+			"cluster/admit", // is told the annotations of events
 		},
 		// The compiler of selectors, names and counts of what is allocated, the allocator.
 		"k8s.io/dynamic-resource-allocation": {"registry/resource/selectors", "kubelet/dra", "scheduler/devices", "scheduler/devices/structured"},
 		"k8s.io/apiextensions-apiserver": {
 			"registry/apiextensions", "registry/custom", "registry/custom/review", "controllers/customresourcedefinition", "cluster/customresources",
+			"cluster/admit", // waits until definitions are served
 			"envtest", "internal/provider", "bench/peers",
 		},
 		"k8s.io/kube-aggregator":        {"registry/apiregistration", "apiserver/aggregator", "controllers/apiservice", "cluster/aggregation"}, // the types of APIServices

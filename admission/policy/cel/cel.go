@@ -1,6 +1,7 @@
 package cel
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -18,11 +19,26 @@ import (
 type Options struct {
 	// Authorizer answers the variable authorizer; nil has no opinion on anything.
 	Authorizer authz.Authorizer
+	// Spent, if set, is told what expressions cost, after each evaluation that did not exceed its limit.
+	Spent func(ctx context.Context, c Cost)
+}
+
+// Cost is what expressions of one kind in one policy cost for one request, in upstream's units.
+type Cost struct {
+	// Plugin is policy.ValidatingName or policy.MutatingName.
+	Plugin string
+	Policy string
+	// Part is the kind: "matchConditions", "validations", "messageExpressions", "auditAnnotations", or a mutation by its index,
+	// such as "mutations[0]".
+	Part string
+	// Units is the cost; Limit is where the evaluation ends. Messages have what the validations left.
+	Units, Limit int64
 }
 
 // Compiler compiles policies. Make one with New.
 type Compiler struct {
 	authorizer authorizer.UnconditionalAuthorizer
+	spent      func(ctx context.Context, c Cost)
 	base       func() *environment.EnvSet
 	// plain compiles policies that define no variables, which all need the same environment.
 	plain func() (*plugincel.CompositedCompiler, error)
@@ -33,9 +49,21 @@ func New(o Options) *Compiler {
 	base := sync.OnceValue(func() *environment.EnvSet {
 		return environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	})
+	spent := o.Spent
+	if spent == nil {
+		spent = func(context.Context, Cost) {}
+	}
 	return &Compiler{
-		authorizer: expressions.NewAuthorizer(o.Authorizer), base: base,
+		authorizer: expressions.NewAuthorizer(o.Authorizer), spent: spent, base: base,
 		plain: sync.OnceValues(func() (*plugincel.CompositedCompiler, error) { return plugincel.NewCompositedCompiler(base()) }),
+	}
+}
+
+// charge tells what an evaluation cost that left some of its limit. One that exceeded it left less than nothing.
+func (c *Compiler) charge(ctx context.Context, cost Cost, left int64) {
+	if left >= 0 {
+		cost.Units = cost.Limit - left
+		c.spent(ctx, cost)
 	}
 }
 

@@ -158,3 +158,31 @@ func Example() {
 	fmt.Println(errors.As(err, &denial), err)
 	// Output: true pods "p" is forbidden: ValidatingAdmissionPolicy 'images' with binding 'everywhere' denied request: no images of others in default
 }
+
+// What expressions cost is told, kind by kind, unless they exceed their limit.
+func TestSpent(t *testing.T) {
+	var told []string
+	compiler := cel.New(cel.Options{Spent: func(_ context.Context, c cel.Cost) {
+		if c.Units <= 0 || c.Units >= c.Limit {
+			t.Errorf("%+v", c)
+		}
+		told = append(told, c.Plugin+" "+c.Policy+" "+c.Part)
+	}})
+	p := &registrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: registrationv1.ValidatingAdmissionPolicySpec{
+		MatchConditions:  []registrationv1.MatchCondition{{Name: "a", Expression: "has(object.metadata)"}},
+		Validations:      []registrationv1.Validation{{Expression: "!has(object.metadata)", MessageExpression: "'a' + string(has(object.metadata))"}},
+		AuditAnnotations: []registrationv1.AuditAnnotation{{Key: "a", ValueExpression: "string(has(object.metadata))"}},
+	}}
+	compiler.Validating(p).Validate(t.Context(), inputOf(t), nil)
+	want := "ValidatingAdmissionPolicy p matchConditions, ValidatingAdmissionPolicy p validations, ValidatingAdmissionPolicy p messageExpressions, ValidatingAdmissionPolicy p auditAnnotations"
+	if got := strings.Join(told, ", "); got != want {
+		t.Errorf("%s", got)
+	}
+	told = nil
+	numbers := "[0,1,2,3,4,5,6,7,8,9]"
+	p.Spec.MatchConditions, p.Spec.AuditAnnotations = nil, nil
+	p.Spec.Validations = []registrationv1.Validation{{Expression: strings.Repeat(numbers+".all(x, ", 8) + "true" + strings.Repeat(")", 8)}}
+	if d := compiler.Validating(p).Validate(t.Context(), inputOf(t), nil).Decisions; len(d) != 1 || !d[0].Failed || told != nil {
+		t.Errorf("%+v %v", d, told)
+	}
+}

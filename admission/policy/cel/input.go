@@ -74,13 +74,14 @@ func (i *input) bindings(param runtime.Object, authorizer bool) plugincel.Option
 }
 
 // matches evaluates match conditions, which do not see the namespace.
-func (i *input) matches(ctx context.Context, conditions plugincel.ConditionEvaluator, param runtime.Object) (bool, error) {
+func (i *input) matches(ctx context.Context, conditions plugincel.ConditionEvaluator, param runtime.Object, charge func(part string, limit, left int64)) (bool, error) {
 	if conditions == nil {
 		return true, nil
 	}
-	results, _, err := conditions.ForInput(ctx, i.attributes, i.asked, i.bindings(param, true), nil, celconfig.RuntimeCELCostBudgetMatchConditions)
+	results, left, err := conditions.ForInput(ctx, i.attributes, i.asked, i.bindings(param, true), nil, celconfig.RuntimeCELCostBudgetMatchConditions)
 	if err != nil {
 		return false, err
 	}
+	charge("matchConditions", celconfig.RuntimeCELCostBudgetMatchConditions, left)
 	return expressions.Met(results)
 }

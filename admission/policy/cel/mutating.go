@@ -32,7 +32,7 @@ func (c *Compiler) Mutating(p *registrationv1.MutatingAdmissionPolicy) policy.Mu
 	if err != nil {
 		return &mutator{err: err}
 	}
-	out := &mutator{library: c, compiler: compiler, conditions: conditions(compiler, p.Spec.MatchConditions, declared)}
+	out := &mutator{name: p.Name, library: c, compiler: compiler, conditions: conditions(compiler, p.Spec.MatchConditions, declared)}
 	declared.HasPatchTypes = true
 	for i := range p.Spec.Mutations {
 		var of *expression
@@ -53,6 +53,7 @@ func (c *Compiler) Mutating(p *registrationv1.MutatingAdmissionPolicy) policy.Mu
 
 // mutator is a compiled policy.
 type mutator struct {
+	name       string
 	library    *Compiler
 	compiler   *plugincel.CompositedCompiler
 	conditions plugincel.ConditionEvaluator  // nil: none
@@ -65,7 +66,9 @@ func (m *mutator) Matches(ctx context.Context, in *policy.Input, param runtime.O
 	if m.err != nil {
 		return false, m.err
 	}
-	return m.library.input(in).matches(ctx, m.conditions, param)
+	return m.library.input(in).matches(ctx, m.conditions, param, func(part string, limit, left int64) {
+		m.library.charge(ctx, Cost{Plugin: policy.MutatingName, Policy: m.name, Part: part, Limit: limit}, left)
+	})
 }
 
 // Mutate implements policy.Mutator.
@@ -81,13 +84,14 @@ func (m *mutator) Mutate(ctx context.Context, n int, in *policy.Input, param run
 		return policy.Change{}, errors.Join(errs...)
 	}
 	i := m.library.input(in)
-	result, _, err := evaluator.ForInput(m.compiler.CreateContext(ctx), i.attributes, i.request, i.bindings(param, true), in.Namespace, celconfig.RuntimeCELCostBudget)
+	result, left, err := evaluator.ForInput(m.compiler.CreateContext(ctx), i.attributes, i.request, i.bindings(param, true), in.Namespace, celconfig.RuntimeCELCostBudget)
 	switch {
 	case err != nil:
 		return policy.Change{}, err
 	case result.Error != nil:
 		return policy.Change{}, result.Error
 	}
+	m.library.charge(ctx, Cost{Plugin: policy.MutatingName, Policy: m.name, Part: fmt.Sprintf("mutations[%d]", n), Limit: celconfig.RuntimeCELCostBudget}, left)
 	switch value := result.EvalResult.(type) {
 	case *dynamic.ObjectVal:
 		return configuration(value)

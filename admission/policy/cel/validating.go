@@ -68,7 +68,10 @@ func failure(err error) policy.Verdict {
 // Validate implements policy.Validator.
 func (v *validator) Validate(ctx context.Context, in *policy.Input, param runtime.Object) policy.Verdict {
 	i := v.compiler.input(in)
-	if ok, err := i.matches(ctx, v.conditions, param); err != nil {
+	charge := func(part string, limit, left int64) {
+		v.compiler.charge(ctx, Cost{Plugin: policy.ValidatingName, Policy: v.policy.Name, Part: part, Limit: limit}, left)
+	}
+	if ok, err := i.matches(ctx, v.conditions, param, charge); err != nil {
 		return failure(err)
 	} else if !ok {
 		return policy.Verdict{}
@@ -78,12 +81,16 @@ func (v *validator) Validate(ctx context.Context, in *policy.Input, param runtim
 	if err != nil {
 		return failure(err)
 	}
+	charge("validations", celconfig.RuntimeCELCostBudget, left)
 	out := policy.Verdict{Decisions: make([]policy.Decision, len(results))}
 	// Messages spend what the validations have left. If that is not enough, nothing is allowed, as upstream has it.
 	var messages []plugincel.EvaluationResult
 	var messagesErr error
 	if v.messages != nil {
-		messages, _, messagesErr = v.messages.ForInput(ctx, i.attributes, i.request, i.bindings(param, false), ns, left)
+		limit := left
+		if messages, left, messagesErr = v.messages.ForInput(ctx, i.attributes, i.request, i.bindings(param, false), ns, limit); messagesErr == nil {
+			charge("messageExpressions", limit, left)
+		}
 	}
 	exhausted := errors.Is(messagesErr, apiservercel.ErrInternal) || errors.Is(messagesErr, apiservercel.ErrOutOfBudget)
 	for n := range results {
@@ -105,10 +112,11 @@ func (v *validator) Validate(ctx context.Context, in *policy.Input, param runtim
 	if len(v.policy.Spec.AuditAnnotations) == 0 {
 		return out
 	}
-	results, _, err = v.annotations.ForInput(ctx, i.attributes, i.request, i.bindings(param, false), in.Namespace, celconfig.RuntimeCELCostBudget)
+	results, left, err = v.annotations.ForInput(ctx, i.attributes, i.request, i.bindings(param, false), in.Namespace, celconfig.RuntimeCELCostBudget)
 	if err != nil {
 		return failure(err)
 	}
+	charge("auditAnnotations", celconfig.RuntimeCELCostBudget, left)
 	out.Annotations = make([]policy.AuditAnnotation, len(results))
 	for n := range results {
 		out.Annotations[n] = annotated(&v.policy.Spec.AuditAnnotations[n], &results[n])
