@@ -2,7 +2,6 @@ package admit
 
 import (
 	"context"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,7 +27,9 @@ type recording struct {
 	err    error  // its refusal
 	steps  []Step
 	last   snapshot
-	costs  []Cost
+	// scratch is what objects are encoded into to compare them.
+	scratch []byte
+	costs   []Cost
 }
 
 type recordingKey struct{}
@@ -57,7 +58,7 @@ func (r *recording) mutated(q *admission.Request, plugin string, err error) {
 		r.plugin, r.err = plugin, err
 		return
 	}
-	if r.last.same(q.Object) {
+	if r.last.same(q.Object, &r.scratch) {
 		return
 	}
 	now := take(q.Object)
@@ -74,7 +75,7 @@ func (r *recording) validating(q *admission.Request) {
 		r.begin(q)
 	}
 	r.at = PhaseAdmit
-	if !r.last.same(q.Object) {
+	if !r.last.same(q.Object, &r.scratch) {
 		now := take(q.Object)
 		r.steps = append(r.steps, Step{Phase: PhasePrepare, before: r.last, after: now})
 		r.last = now
@@ -83,7 +84,7 @@ func (r *recording) validating(q *admission.Request) {
 
 // pretend runs f with a request that does not look like a dry run, unless the plugin would change the state.
 func (r *recording) pretend(q *admission.Request, plugin string, f func() error) error {
-	if r.keep || r.dry || slices.Contains(writers(), plugin) {
+	if r.keep || r.dry || writes(plugin) {
 		return f()
 	}
 	if r.plain == nil {
@@ -95,9 +96,9 @@ func (r *recording) pretend(q *admission.Request, plugin string, f func() error)
 	return f()
 }
 
-// writers are the plugins that change the state, unless they see a dry run.
-func writers() []string {
-	return []string{resourcequota.Name, namespaceautoprovision.Name, eventratelimit.Name}
+// writes reports whether a plugin changes the state, unless it sees a dry run.
+func writes(plugin string) bool {
+	return plugin == resourcequota.Name || plugin == namespaceautoprovision.Name || plugin == eventratelimit.Name
 }
 
 func withoutDryRun(options runtime.Object) runtime.Object {

@@ -159,7 +159,7 @@ func (w *World) call(ctx context.Context, q *Request) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	named, err := identify(body)
+	named, err := w.identify(q.Object, body)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
@@ -171,7 +171,7 @@ func (w *World) call(ctx context.Context, q *Request) (*call, error) {
 	if q.Subresource == "" || at.Sub.Views[q.Subresource].ValidateUpdate != nil || at.Sub.Views[q.Subresource].PrepareUpdate != nil {
 		out.resource = at
 		if at.Decode == nil {
-			out.of = reflect.TypeOf(at.New())
+			out.of = w.typeOf(at)
 		}
 	}
 	method, media := http.MethodPost, "application/json"
@@ -200,7 +200,7 @@ func (w *World) call(ctx context.Context, q *Request) (*call, error) {
 	}
 	out.request.Header.Set("Content-Type", media)
 	out.request.Header.Set("Accept", "application/json")
-	if out.resource != nil && codec.HasProtobuf(at.New()) {
+	if out.of != nil && out.of.Implements(reflect.TypeFor[message]()) {
 		out.request.Header.Set("Accept", "application/vnd.kubernetes.protobuf")
 	}
 	return out, nil
@@ -293,6 +293,36 @@ func (w *World) encode(obj runtime.Object) ([]byte, error) {
 		return nil, err
 	}
 	return codec.JSON(kinds[0], obj)
+}
+
+// identify returns what an object of a request says it is, which its JSON says if it has no Go type.
+func (w *World) identify(obj runtime.Object, data []byte) (*metav1.PartialObjectMetadata, error) {
+	of, ok := obj.(metav1.Object)
+	if _, untyped := obj.(runtime.Unstructured); untyped || !ok {
+		return identify(data)
+	}
+	kind := obj.GetObjectKind().GroupVersionKind()
+	if kind.Empty() {
+		kinds, _, err := w.cluster.Scheme().ObjectKinds(obj)
+		if err != nil {
+			return nil, err
+		}
+		kind = kinds[0]
+	}
+	named := &metav1.PartialObjectMetadata{}
+	named.SetGroupVersionKind(kind)
+	named.Namespace, named.Name, named.ResourceVersion = of.GetNamespace(), of.GetName(), of.GetResourceVersion()
+	return named, nil
+}
+
+// typeOf returns the Go type of a resource's objects.
+func (w *World) typeOf(at *registry.Resource) reflect.Type {
+	if t, ok := w.types.Load(at); ok {
+		return t.(reflect.Type)
+	}
+	t := reflect.TypeOf(at.New())
+	w.types.Store(at, t)
+	return t
 }
 
 // identify reads what an object says it is.

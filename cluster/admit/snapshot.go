@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,18 +21,28 @@ type snapshot struct {
 	sent    []byte         // what the client sent, as JSON
 }
 
+// message is an object that encodes itself: what the Go types with a protobuf form do.
+type message interface {
+	runtime.Object
+	Size() int
+	MarshalToSizedBuffer(to []byte) (int, error)
+}
+
 func take(obj runtime.Object) snapshot {
 	if obj == nil {
 		return snapshot{}
 	}
-	if message, err := codec.Raw(obj); err == nil {
-		return snapshot{message: message, of: reflect.TypeOf(obj)}
+	if m, ok := obj.(message); ok {
+		data := make([]byte, m.Size())
+		if _, err := m.MarshalToSizedBuffer(data); err == nil {
+			return snapshot{message: data, of: reflect.TypeOf(obj)}
+		}
 	}
 	return snapshot{object: obj.DeepCopyObject()}
 }
 
-// same reports whether an object is still as it was.
-func (s *snapshot) same(obj runtime.Object) bool {
+// same reports whether an object is still as it was. It overwrites the scratch.
+func (s *snapshot) same(obj runtime.Object, scratch *[]byte) bool {
 	switch {
 	case obj == nil:
 		return s.none()
@@ -40,8 +51,13 @@ func (s *snapshot) same(obj runtime.Object) bool {
 	case s.of != reflect.TypeOf(obj):
 		return false
 	}
-	message, err := codec.Raw(obj)
-	return err == nil && bytes.Equal(message, s.message)
+	m, ok := obj.(message)
+	if !ok || m.Size() != len(s.message) {
+		return false
+	}
+	*scratch = slices.Grow((*scratch)[:0], len(s.message))[:len(s.message)]
+	_, err := m.MarshalToSizedBuffer(*scratch)
+	return err == nil && bytes.Equal(*scratch, s.message)
 }
 
 func (s *snapshot) none() bool { return s.message == nil && s.object == nil && s.sent == nil }

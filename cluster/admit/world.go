@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -55,6 +56,7 @@ type World struct {
 	authorize bool
 	annotated *sink
 	requests  atomic.Uint64
+	types     sync.Map // of *registry.Resource: reflect.Type
 }
 
 // Start makes a world with the given state and runs it in the background until Close, or until ctx ends. Objects in the state are

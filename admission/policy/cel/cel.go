@@ -19,7 +19,8 @@ import (
 type Options struct {
 	// Authorizer answers the variable authorizer; nil has no opinion on anything.
 	Authorizer authz.Authorizer
-	// Spent, if set, is told what expressions cost, after each evaluation that did not exceed its limit.
+	// Spent, if set, is told what expressions cost, after each evaluation that did not exceed its limit. An expression that was
+	// stopped because of its own cost counts as nothing.
 	Spent func(ctx context.Context, c Cost)
 }
 
