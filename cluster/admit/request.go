@@ -53,7 +53,7 @@ type Request struct {
 	Query url.Values
 	// DryRun tells plugins that nothing will be stored.
 	DryRun bool
-	// Keep stores the result in the world, for later requests.
+	// Keep stores the result in the world, for later requests. It cannot be a dry run.
 	Keep bool
 }
 
@@ -155,6 +155,9 @@ func (c *call) decode(body []byte) (runtime.Object, error) {
 
 // call makes what to send.
 func (w *World) call(ctx context.Context, q *Request) (*call, error) {
+	if q.Keep && q.DryRun {
+		return nil, fmt.Errorf("%w: a dry run cannot be kept", ErrRequest)
+	}
 	body, err := w.body(q)
 	if err != nil {
 		return nil, err

@@ -50,7 +50,8 @@ type Result struct {
 	// Refusal says why the request was refused; nil means that it was admitted.
 	Refusal *Refusal
 	// Steps are the phases and plugins that changed the object, in order. Of a request that was refused, they are those before.
-	// A plugin that runs twice, because a webhook or a policy asked for it, may be there twice.
+	// If an object was sent and could be read, PhaseDefaults is the first, even if it changed nothing. A plugin that runs twice,
+	// because a webhook or a policy asked for it, may be there twice.
 	Steps []Step
 	// Warnings are those that the client gets.
 	Warnings []string

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -124,7 +126,7 @@ func (w *World) add(ctx context.Context, objects []runtime.Object) error {
 	}
 	slices.SortStableFunc(all, func(a, b loaded) int { return cmp.Compare(rank(a.obj), rank(b.obj)) })
 	for _, l := range all {
-		if err := l.store(ctx); err != nil {
+		if err := w.store(ctx, l); err != nil {
 			return fmt.Errorf("%w: %s %s/%s: %w", ErrState, l.at.Names.Kind, l.obj.GetNamespace(), l.obj.GetName(), err)
 		}
 	}
@@ -172,26 +174,41 @@ func (w *World) decode(ctx context.Context, obj runtime.Object) (loaded, error) 
 	return loaded{at, stored}, nil
 }
 
-// store creates the object by the rules of its kind, and then gives it the status and the metadata that it came with.
-func (l loaded) store(ctx context.Context) error {
+// store creates an object by the rules of its kind, and then gives it the status and the metadata that it came with. As these are
+// not for clients to write, the record itself is replaced.
+func (w *World) store(ctx context.Context, l loaded) error {
 	fresh := l.obj.DeepCopyObject().(registry.Object)
 	fresh.SetResourceVersion("")
 	_, err := l.at.Create(ctx, fresh, registry.CreateOptions{})
-	if err != nil && !errors.Is(err, registry.ErrExists) {
+	exists := errors.Is(err, registry.ErrExists)
+	if err != nil && !exists || rank(l.obj) == 0 { // the status of definitions is their controller's
 		return err
 	}
-	exists := err != nil
-	_, _, err = l.at.Update(ctx, l.obj.GetNamespace(), l.obj.GetName(), func(_ context.Context, current registry.Object) (registry.Object, error) {
-		next := current.DeepCopyObject().(registry.Object)
-		if exists { // it is one that every cluster has
-			next = l.obj.DeepCopyObject().(registry.Object)
-			next.SetUID(cmp.Or(next.GetUID(), current.GetUID()))
-			next.SetResourceVersion(current.GetResourceVersion())
-			return next, nil
-		}
-		l.restore(next)
-		return next, nil
-	}, registry.UpdateOptions{Raw: true})
+	current, err := l.at.Get(ctx, l.obj.GetNamespace(), l.obj.GetName(), "")
+	if err != nil {
+		return err
+	}
+	next := current.Object.DeepCopyObject().(registry.Object)
+	if exists { // it is one that every cluster has
+		uid := next.GetUID()
+		next = l.obj.DeepCopyObject().(registry.Object)
+		next.SetUID(cmp.Or(next.GetUID(), uid))
+	}
+	l.restore(next)
+	next.SetResourceVersion("")
+	if l.at.Rules.Store != nil {
+		l.at.Rules.Store(next)
+	}
+	value, err := codec.Stored(l.at.StoredAs(), next)
+	if err != nil {
+		return err
+	}
+	key := registry.Root + l.at.Prefix + "/" + strings.TrimPrefix(next.GetNamespace()+"/"+next.GetName(), "/")
+	revision, err := w.records.Update(ctx, key, value, current.Revision)
+	if err != nil {
+		return err
+	}
+	_, err = l.at.Get(ctx, next.GetNamespace(), next.GetName(), strconv.FormatInt(revision, 10))
 	return err
 }
 

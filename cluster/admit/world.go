@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/keelson-dev/keelson/admission"
-	"github.com/keelson-dev/keelson/admission/alwaysadmit"
 	"github.com/keelson-dev/keelson/admission/policy/cel"
 	"github.com/keelson-dev/keelson/admission/webhook/inprocess"
 	"github.com/keelson-dev/keelson/apiserver/audit"
@@ -23,6 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/cluster/webhooks"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/resource/selectors"
+	"github.com/keelson-dev/keelson/storage/memory"
 )
 
 // Errors of this package; test for them with errors.Is.
@@ -52,6 +52,7 @@ type Options struct {
 // World is a cluster to ask what would become of requests. It is safe for concurrent use.
 type World struct {
 	cluster   *cluster.Cluster
+	records   *memory.Store // what the cluster stores
 	kinds     served.Kinds
 	authorize bool
 	annotated *sink
@@ -63,20 +64,20 @@ type World struct {
 // stored as they are, with their status, and pass no plugins; they are typed, or *unstructured.Unstructured as Decode returns
 // them. Unknown fields, and objects that their kind's rules refuse, are errors.
 func Start(ctx context.Context, state []runtime.Object, o Options) (*World, error) {
-	w := &World{authorize: o.Authorize, annotated: &sink{}}
+	w := &World{authorize: o.Authorize, annotated: &sink{}, records: memory.New(memory.Options{})}
 	c, err := cluster.Start(ctx, w.options(o))
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, w.records.Close())
 	}
 	w.cluster, w.kinds = c, served.Kinds{Registry: c.Registry()}
 	if err := w.load(ctx, state); err != nil {
-		return nil, errors.Join(err, c.Close())
+		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
 }
 
 // Close ends the world and waits for it.
-func (w *World) Close() error { return w.cluster.Close() }
+func (w *World) Close() error { return errors.Join(w.cluster.Close(), w.records.Close()) }
 
 // options returns the options of a cluster that runs nothing but its API server.
 func (w *World) options(o Options) cluster.Options {
@@ -88,7 +89,7 @@ func (w *World) options(o Options) cluster.Options {
 	}
 	plugins = cluster.WithStages(plugins, slices.Concat(p.Admission(), h.Admission())...)
 	out := cluster.Options{
-		Components: []cluster.Component{}, Disable: o.Disable, Kinds: slices.Concat(p.Kinds(), h.Kinds(), o.Kinds),
+		Store: w.records, Components: []cluster.Component{}, Disable: o.Disable, Kinds: slices.Concat(p.Kinds(), h.Kinds(), o.Kinds),
 		Extensions:  []cluster.Extension{customresources.Extension(customresources.Options{Webhooks: customresources.Network(o.Handlers)})},
 		Authorizers: cluster.DefaultAuthorizers(), Seed: new(uint64(0)), Logger: o.Logger,
 		Server: cluster.Server{Audit: audit.New(annotations(), w.annotated, audit.Options{}), Seats: -1, Selectors: selectors.Compile},
@@ -99,11 +100,8 @@ func (w *World) options(o Options) cluster.Options {
 	for _, s := range plugins {
 		out.Admission = append(out.Admission, observe(s))
 	}
-	if !slices.ContainsFunc(plugins, func(s cluster.AdmissionStage) bool {
-		return s.Name == alwaysadmit.Name || !slices.Contains(o.Disable, s.Name)
-	}) { // somebody must see the requests
-		out.Admission = append(out.Admission, observe(cluster.Ready[admission.Plugin](alwaysadmit.Name, alwaysadmit.New())))
-	}
+	// Somebody must see requests if all plugins are left out.
+	out.Admission = append(out.Admission, observe(cluster.Plugins(admission.ValidatorFunc("admit", nil))[0]))
 	return out
 }
 
