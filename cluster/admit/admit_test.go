@@ -1,14 +1,12 @@
 package admit_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -30,6 +28,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/admit"
+	"github.com/keelson-dev/keelson/cluster/admit/admittest"
 )
 
 var update = flag.Bool("update", false, "write what became of the cases in testdata as what they want")
@@ -54,52 +53,7 @@ func hooks() inprocess.Handlers {
 }
 
 func TestFiles(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			s, err := admit.Load(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w, err := s.Start(t.Context(), admit.Options{Handlers: hooks(), Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := w.Close(); err != nil {
-					t.Error(err)
-				}
-			}()
-			outcomes, err := s.Run(t.Context(), w)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if *update {
-				text, err := s.Update(outcomes)
-				if err == nil {
-					err = os.WriteFile(file, text, 0o600)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			for _, o := range outcomes {
-				for _, d := range o.Differences {
-					t.Errorf("%s:%d: %s: %s", file, o.Line, o.Name, d)
-				}
-			}
-			// Nothing is rewritten that is as it was.
-			text, err := s.Update(outcomes)
-			before, readErr := os.ReadFile(file)
-			if err != nil || readErr != nil || !bytes.Equal(text, before) {
-				t.Errorf("an update changes the file: %v %v", err, readErr)
-			}
-		})
-	}
+	admittest.Files(t, "testdata/*.yaml", *update, admit.Options{Handlers: hooks(), Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 }
 
 // TestKept: what is told of a request that is not kept is what becomes of one that is.

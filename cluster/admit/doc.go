@@ -11,15 +11,17 @@
 // the form of requests that will be stored; only those that change the state themselves (ResourceQuota, NamespaceAutoProvision,
 // EventRateLimit) see a dry run, in which quotas are checked and not charged.
 //
-// Run and Update run cases in YAML files; the program examples/admit does so for people who write no Go. A single plugin is
-// tested with admission/admissiontest, which links none of this.
+// A Suite has cases in a YAML file, with what is wanted of them; package admittest runs such files in tests and rewrites them, and
+// the program examples/admit does so for people who write no Go. A single plugin is tested with admission/admissiontest, which
+// links none of this.
 //
 // # Differences from a server
 //
 // No controllers run, but for the one that serves custom resources. So that pods are not refused for what controllers would
 // make, every namespace has a ServiceAccount default, and a ResourceQuota without a status the usage of the objects in the state.
 // The user of a request need not be authorized, unless Options.Authorize says so: what plugins and expressions ask about the user is
-// answered by the roles and bindings in the state.
+// answered by the roles and bindings in the state. The costs of expressions are those of policies, not those of the rules of custom
+// resources and of the conditions of webhooks.
 //
 // # Errors
 //
