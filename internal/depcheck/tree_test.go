@@ -529,7 +529,7 @@ func leaves() map[string][]string {
 		"github.com/vishvananda":                     {"overlay/rtnetlink"},
 		"sigs.k8s.io/controller-runtime":             {"controllers/reconciler", "envtest", "examples/controller", "informer/controllerruntime"},
 		"github.com/google/go-cmp":                   {"admission/admissiontest"},
-		"testing":                                    {"admission/admissiontest", "admission/initialresources/historytest", "internal/", "node/containerd/containerdtest", "node/internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "client/clienttest", "controllers/controllerstest", "informer/informertest", "registry/registrytest", "proxy/proxytest", "networkpolicy/policytest", "flowcontrol/flowcontroltest"},
+		"testing":                                    {"admission/admissiontest", "admission/initialresources/historytest", "cluster/admit/admittest", "internal/", "node/containerd/containerdtest", "node/internal/", "storage/storagetest", "authn/authntest", "authz/authztest", "cri/runtimetest", "cni/cnitest", "client/clienttest", "controllers/controllerstest", "informer/informertest", "registry/registrytest", "proxy/proxytest", "networkpolicy/policytest", "flowcontrol/flowcontroltest"},
 	}
 }
 
