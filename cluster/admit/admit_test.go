@@ -269,6 +269,36 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
+// TestChanges: what a plugin adds, removes and replaces is told by field; lists are compared from both ends.
+func TestChanges(t *testing.T) {
+	changes := admission.MutatorFunc("Changes", func(_ context.Context, r *admission.Request) error {
+		m := r.Object.(*corev1.ConfigMap)
+		m.Finalizers = append([]string{"a/b"}, m.Finalizers...)
+		delete(m.Labels, "old")
+		m.Labels["example.com/new"] = "x"
+		m.Data["a"] = "<2>"
+		return nil
+	}, admission.Create)
+	w := start(t, admit.Options{Admission: admit.Plugins(changes)}, "")
+	r, err := w.Ask(t.Context(), admit.Request{Object: &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: map[string]string{"old": "1", "same": "1"}, Finalizers: []string{"c/d", "e/f"}}, Data: map[string]string{"a": "1"},
+	}})
+	if err != nil || r.Refusal != nil {
+		t.Fatal(r, err)
+	}
+	want := []admit.Change{
+		{Path: "data.a", Before: "1", After: "<2>"}, {Path: "metadata.finalizers[0]", After: "a/b"},
+		{Path: `metadata.labels["example.com/new"]`, After: "x"}, {Path: "metadata.labels.old", Before: "1"},
+	}
+	if d := cmp.Diff(want, r.Steps[1].Changes()); d != "" {
+		t.Error(d)
+	}
+	const text = `[~ data.a: "1" -> "<2>" + metadata.finalizers[0]: "a/b" + metadata.labels["example.com/new"]: "x" - metadata.labels.old: "1"]`
+	if got := fmt.Sprint(r.Steps[1].Changes()); got != text {
+		t.Error(got)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	w := start(t, admit.Options{}, "")
 	for name, q := range map[string]admit.Request{

@@ -41,7 +41,7 @@ func recorded(ctx context.Context) *recording {
 
 // begin notes the object as the first plugin gets it.
 func (r *recording) begin(q *admission.Request) {
-	r.steps, r.last, r.at = nil, take(q.Object), PhaseMutate
+	r.steps, r.last, r.at = make([]Step, 0, 6), take(q.Object), PhaseMutate
 	r.steps = append(r.steps, Step{Phase: PhaseDefaults, after: r.last})
 }
 

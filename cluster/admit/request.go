@@ -78,7 +78,8 @@ func (w *World) Ask(ctx context.Context, q Request) (*Result, error) {
 		return nil, err
 	}
 	defer answer.Body.Close()
-	if out.body, err = io.ReadAll(answer.Body); err != nil {
+	out.body = make([]byte, answer.ContentLength) // known to a transport in this process
+	if _, err := io.ReadFull(answer.Body, out.body); err != nil {
 		return nil, err
 	}
 	for _, header := range answer.Header.Values("Warning") {
