@@ -92,7 +92,7 @@ func (w *World) options(o Options) cluster.Options {
 		Store: w.records, Components: []cluster.Component{}, Disable: o.Disable, Kinds: slices.Concat(p.Kinds(), h.Kinds(), o.Kinds),
 		Extensions:  []cluster.Extension{customresources.Extension(customresources.Options{Webhooks: customresources.Network(o.Handlers)})},
 		Authorizers: cluster.DefaultAuthorizers(), Seed: new(uint64(0)), Logger: o.Logger,
-		Server: cluster.Server{Audit: audit.New(annotations(), w.annotated, audit.Options{}), Seats: -1, Selectors: selectors.Compile},
+		Server: cluster.Server{Telemetry: cluster.Telemetry{Audit: audit.New(annotations(), w.annotated, audit.Options{})}, Seats: -1, Selectors: selectors.Compile},
 	}
 	if !o.Authorize {
 		out.Authorizers = slices.Insert(out.Authorizers, 0, leave())
