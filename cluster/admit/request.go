@@ -78,7 +78,10 @@ func (w *World) Ask(ctx context.Context, q Request) (*Result, error) {
 		return nil, err
 	}
 	defer answer.Body.Close()
-	out.body = make([]byte, answer.ContentLength) // known to a transport in this process
+	if answer.ContentLength < 0 {
+		return nil, fmt.Errorf("answer %d has no end", answer.StatusCode) // nothing that can be asked is streamed
+	}
+	out.body = make([]byte, answer.ContentLength)
 	if _, err := io.ReadFull(answer.Body, out.body); err != nil {
 		return nil, err
 	}
