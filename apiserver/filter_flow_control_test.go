@@ -144,7 +144,7 @@ func TestLevels(t *testing.T) {
 	const lease, node, pods = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l", "/api/v1/nodes/n", "/api/v1/pods"
 	const account = "system:serviceaccounts"
 	synctest.Test(t, func(t *testing.T) {
-		h := newHall(t, nil)
+		h := newHall(t, fairqueuing.New(flowcontrol.DefaultConfig(), fairqueuing.Options{Period: time.Hour}))
 		for i := range 100 {
 			h.hold(20, fmt.Sprint("user", i))
 			h.hold(20, fmt.Sprint("system:serviceaccount:ns:a", i), account)
