@@ -27,7 +27,7 @@ import (
 var ErrSuite = errors.New("unusable file of cases")
 
 // Suite is a file of cases: a YAML document for each, and one that describes their world (see the documentation of the program
-// examples/admit for an example of each).
+// examples/admit for an example of each). It does not change, and is safe for concurrent use.
 type Suite struct {
 	path  string
 	world world
