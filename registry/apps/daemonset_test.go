@@ -166,6 +166,12 @@ func TestDaemonSetDefaults(t *testing.T) {
 	if k.Rules.Default(onDelete); onDelete.Spec.UpdateStrategy.RollingUpdate != nil {
 		t.Errorf("rolling update parameters with OnDelete: %+v", onDelete.Spec.UpdateStrategy)
 	}
+	// Upstream does not store that a number is missing.
+	onDelete.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{MaxSurge: new(intstr.FromInt32(3))}
+	k.Rules.Default(onDelete)
+	if r := onDelete.Spec.UpdateStrategy.RollingUpdate; r.MaxUnavailable == nil || r.MaxUnavailable.IntValue() != 0 || r.MaxSurge.IntValue() != 3 {
+		t.Errorf("numbers with OnDelete: %+v", r)
+	}
 }
 
 // TestTemplateGeneration: an annotation counts the changes of the template, whatever clients write into it.

@@ -18,7 +18,7 @@ const dangling = `{"f:status":{"f:conditions":{"k:{\"type\":\"Dangling\"}":{".":
 func own(meta *metav1.ObjectMeta) {
 	entry := metav1.ManagedFieldsEntry{
 		Manager: manager, Operation: metav1.ManagedFieldsOperationApply, Subresource: "status", APIVersion: flowcontrolv1.SchemeGroupVersion.String(),
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(dangling)}, Time: &metav1.Time{Time: time.Now().UTC().Truncate(time.Second)},
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(dangling), Time: &metav1.Time{Time: time.Now().UTC().Truncate(time.Second)},
 	}
 	others := slices.DeleteFunc(slices.Clone(meta.ManagedFields), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == manager && e.Operation == entry.Operation && e.Subresource == entry.Subresource

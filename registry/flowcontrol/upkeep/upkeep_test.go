@@ -300,6 +300,16 @@ func TestDangling(t *testing.T) {
 		if got := dangling(t, w, "mine"); got != missing {
 			t.Errorf("missing again: %s", got)
 		}
+		fields := read[*flowcontrolv1.FlowSchema](t, w, "flowschemas", "mine").ManagedFields
+		if len(fields) != 1 {
+			t.Fatalf("after three changes it has the fields of %v", fields)
+		}
+		f := fields[0]
+		const own = `{"f:status":{"f:conditions":{"k:{\"type\":\"Dangling\"}":{".":{},"f:lastTransitionTime":{},"f:message":{},"f:reason":{},"f:status":{},"f:type":{}}}}}`
+		if f.Manager != "api-priority-and-fairness-config-consumer-v1" || f.Operation != metav1.ManagedFieldsOperationApply || f.Subresource != "status" ||
+			f.APIVersion != "flowcontrol.apiserver.k8s.io/v1" || f.FieldsType != "FieldsV1" || f.FieldsV1.GetRawString() != own || f.Time.IsZero() {
+			t.Errorf("fields of %+v", f)
+		}
 	})
 }
 
