@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -68,18 +69,11 @@ profiles:
 	for name, want := range map[string]string{
 		"placed": "default/placed goes to node-", "pending": "node(s) didn't match scheduler-enforced node affinity",
 	} {
-		for {
+		// The first decision may be that the node is not ready yet.
+		eventually(t, fmt.Sprintf("the last decision about %s is: %s", name, want), func() bool {
 			text, err := api.Discovery().RESTClient().Get().AbsPath(decisionsPath+"/default/"+name).Param("format", "table").Do(t.Context()).Raw()
-			if err == nil {
-				if !strings.Contains(string(text), want) {
-					t.Errorf("%s: %s\nwant %s", name, text, want)
-				}
-				break
-			}
-			if t.Context().Err() != nil {
-				t.Fatal(err)
-			}
-		}
+			return err == nil && strings.Contains(string(text), want)
+		})
 	}
 }
 
