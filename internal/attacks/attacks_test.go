@@ -6,6 +6,7 @@ import "testing"
 func TestAttacks(t *testing.T) {
 	w := newWorld(t)
 	w.bases()
+	w.settle()
 	before := w.snapshot()
 	for _, attack := range []struct {
 		name string

@@ -321,6 +321,19 @@ func (w *world) works(what string, who identity, raw string) reply {
 	return got
 }
 
+// settle waits for what the cluster does by itself after it has begun: nodes lose their first taints, pods get nodes.
+func (w *world) settle() {
+	w.t.Helper()
+	w.eventually("the cluster is settled", func() bool {
+		nodes, err := w.admin.CoreV1().Nodes().List(w.t.Context(), metav1.ListOptions{})
+		w.check(err)
+		pods, err := w.admin.CoreV1().Pods("").List(w.t.Context(), metav1.ListOptions{})
+		w.check(err)
+		return !slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return len(n.Spec.Taints) > 0 }) &&
+			!slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Spec.NodeName == "" })
+	})
+}
+
 // snapshot returns what the cluster is, without what changes by itself.
 func (w *world) snapshot() map[string]string {
 	w.t.Helper()
