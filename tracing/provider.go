@@ -35,6 +35,9 @@ type Provider struct {
 	options  Options
 }
 
+// maxValue bounds attributes, in bytes: clients choose their URLs and names, and spans wait in memory.
+const maxValue = 2048
+
 // whileRunning samples nothing before the provider runs.
 type whileRunning struct {
 	sdk.Sampler
@@ -69,8 +72,10 @@ func New(c Config, o Options) (*Provider, error) {
 		sampler = sdk.TraceIDRatioBased(float64(*rate) / millionth)
 	}
 	running := &whileRunning{Sampler: sdk.ParentBased(sampler)}
+	limits := sdk.NewSpanLimits()
+	limits.AttributeValueLengthLimit = maxValue
 	spans := sdk.NewTracerProvider(
-		sdk.WithSampler(running),
+		sdk.WithSampler(running), sdk.WithRawSpanLimits(limits),
 		sdk.WithResource(resource.NewSchemaless(semconv.ServiceName(o.Service), semconv.ServiceInstanceID(o.Instance))),
 	)
 	return &Provider{spans, spans, exporter, running, o}, nil

@@ -15,8 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keelson-dev/keelson/internal/otlptest"
 	"github.com/keelson-dev/keelson/tracing"
@@ -90,6 +92,20 @@ func TestSampling(t *testing.T) {
 			t.Errorf("sent %v", got)
 		}
 	}
+}
+
+// TestLongValues: attributes are cut, since clients choose them.
+func TestLongValues(t *testing.T) {
+	p, err := tracing.New(tracing.Config{SamplingRatePerMillion: new(int32(1000000))}, tracing.Options{Flush: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, p, func() {
+		_, span := p.Tracer("test").Start(t.Context(), "a", trace.WithAttributes(attribute.String("long", strings.Repeat("x", 1<<20))))
+		if got := span.(sdk.ReadOnlySpan).Attributes()[0].Value.AsString(); len(got) != 2048 {
+			t.Errorf("%d bytes are kept", len(got))
+		}
+	})
 }
 
 // TestNoCollector: a collector that is not there is told of at the end, which it does not delay for long.

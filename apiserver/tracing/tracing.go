@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keelson-dev/keelson/apiserver"
+	"github.com/keelson-dev/keelson/apiserver/audit"
 	"github.com/keelson-dev/keelson/authn"
 )
 
@@ -86,7 +87,7 @@ func name(method string, about *apiserver.Request) string {
 	return text
 }
 
-// attributes are those of the semantic conventions for HTTP, and upstream's http.target.
+// attributes are those of the semantic conventions for HTTP, and upstream's http.target, without the token that may be in it.
 func attributes(r *http.Request) []attribute.KeyValue {
 	scheme := "http"
 	if r.TLS != nil {
@@ -94,7 +95,7 @@ func attributes(r *http.Request) []attribute.KeyValue {
 	}
 	all := []attribute.KeyValue{
 		semconv.HTTPRequestMethodKey.String(r.Method), semconv.URLScheme(scheme), semconv.URLPath(r.URL.Path),
-		attribute.String("http.target", r.URL.RequestURI()), semconv.NetworkProtocolVersion(strconv.Itoa(r.ProtoMajor) + "." + strconv.Itoa(r.ProtoMinor)),
+		attribute.String("http.target", audit.RequestURI(r.URL)), semconv.NetworkProtocolVersion(strconv.Itoa(r.ProtoMajor) + "." + strconv.Itoa(r.ProtoMinor)),
 	}
 	if host, _, err := net.SplitHostPort(r.Host); r.Host != "" {
 		if err != nil {

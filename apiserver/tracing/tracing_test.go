@@ -146,6 +146,20 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestToken: of a token in the URL only that there was one gets into a span.
+func TestToken(t *testing.T) {
+	w := start(t, sdk.AlwaysSample())
+	s := last(w.do("GET", "/api/v1/pods?access_token=geheim&limit=1", "", nil))
+	if got := value(s, "http.target"); got != "/api/v1/pods?access_token=REDACTED&limit=1" {
+		t.Errorf("http.target is %s", got)
+	}
+	for _, a := range s.Attributes() {
+		if strings.Contains(a.Value.String(), "geheim") {
+			t.Errorf("%s is %s", a.Key, a.Value.String())
+		}
+	}
+}
+
 // TestStore: what a request does with the store is a part of its trace.
 func TestStore(t *testing.T) {
 	w := start(t, sdk.AlwaysSample())

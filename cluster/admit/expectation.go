@@ -144,7 +144,7 @@ func (c Case) got(r *Result) *expectation {
 		e.Audit[key] = stable(value)
 	}
 	for _, cost := range r.Costs {
-		e.Costs[cost.Rule+"/"+cost.Part] += cost.Units
+		e.Costs[cost.Policy+"/"+cost.Part] += cost.Units
 	}
 	return e
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/admission/eventratelimit"
 	"github.com/keelson-dev/keelson/admission/namespaceautoprovision"
+	"github.com/keelson-dev/keelson/admission/policy/cel"
 	"github.com/keelson-dev/keelson/admission/resourcequota"
 	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/cluster"
@@ -29,7 +30,7 @@ type recording struct {
 	last   snapshot
 	// scratch is what objects are encoded into to compare them.
 	scratch []byte
-	costs   []Cost
+	costs   []cel.Cost
 }
 
 type recordingKey struct{}

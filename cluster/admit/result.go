@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/keelson-dev/keelson/admission/policy"
+	"github.com/keelson-dev/keelson/admission/policy/cel"
 	"github.com/keelson-dev/keelson/admission/webhook"
 )
 
@@ -58,7 +59,7 @@ type Result struct {
 	// Annotations are those of the plugins for the audit log.
 	Annotations map[string]string
 	// Costs are those of the CEL expressions of policies.
-	Costs []Cost
+	Costs []cel.Cost
 
 	body   []byte
 	object func([]byte) (runtime.Object, error)
@@ -71,19 +72,6 @@ func (r *Result) Object() (runtime.Object, error) {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	return r.object(r.body)
-}
-
-// Cost is what the expressions of a policy cost for one request, in upstream's units.
-type Cost struct {
-	// Plugin is ValidatingAdmissionPolicy or MutatingAdmissionPolicy.
-	Plugin string
-	// Rule is the policy.
-	Rule string
-	// Part is what the expressions are for: "matchConditions", "validations", "messageExpressions", "auditAnnotations" or
-	// "mutations[0]".
-	Part string
-	// Units is the cost; Limit is where the expressions are stopped.
-	Units, Limit int64
 }
 
 // Step is a part of a request's way that changed its object.

@@ -108,7 +108,7 @@ func (w *World) options(o Options) cluster.Options {
 // spent notes what expressions cost.
 func (*World) spent(ctx context.Context, c cel.Cost) {
 	if r := recorded(ctx); r != nil {
-		r.costs = append(r.costs, Cost{Plugin: c.Plugin, Rule: c.Policy, Part: c.Part, Units: c.Units, Limit: c.Limit})
+		r.costs = append(r.costs, c)
 	}
 }
 

@@ -206,7 +206,7 @@ func details(r *admit.Result, indent string, out io.Writer) {
 		fmt.Fprintf(out, "%swarning: %s\n", indent, text)
 	}
 	for _, c := range r.Costs {
-		fmt.Fprintf(out, "%scost of %s, %s: %d of %d\n", indent, c.Rule, c.Part, c.Units, c.Limit)
+		fmt.Fprintf(out, "%scost of %s, %s: %d of %d\n", indent, c.Policy, c.Part, c.Units, c.Limit)
 	}
 	if r.Refusal != nil {
 		fmt.Fprintf(out, "%srefused: %s\n", indent, r.Refusal)
