@@ -150,6 +150,14 @@ func TestHostsFile(t *testing.T) {
 			release(t, v, dir, p.UID)
 		})
 	}
+	if machine, err := os.ReadFile("/etc/hosts"); err == nil {
+		v, _ := node(t, nil, volume.Options{})
+		p := pod()
+		p.Spec.HostNetwork = true
+		if got := read(t, mounts(t, v, request(p))["/etc/hosts"].HostPath); got != "# Kubernetes-managed hosts file (host network).\n"+string(machine) {
+			t.Errorf("the machine's own file: %q", got)
+		}
+	}
 	v, _ := node(t, nil, volume.Options{HostsFile: dir + "/no"})
 	p := pod()
 	p.Spec.HostNetwork = true
@@ -308,6 +316,11 @@ func TestTerminationMessage(t *testing.T) {
 			if got := volume.TerminationMessage(status, logs); got != "Error on reading termination log "+dir+": not a regular file" {
 				t.Errorf("a directory: %q", got)
 			}
+			below := write(t, "", dir, "file") + "/below"
+			status.Mounts[0].HostPath = below
+			if got := volume.TerminationMessage(status, logs); got != "Error on reading termination log "+below+": lstat "+below+": not a directory" {
+				t.Errorf("below a file: %q", got)
+			}
 		})
 	}
 }
@@ -342,6 +355,10 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s: %q", path, data[:n])
 		}
 		f.Close()
+	}
+	p.Spec.Volumes = append(p.Spec.Volumes, hostPathVolume("gone", dir+"/gone"))
+	if f, err := v.Open(p, "gone", "x"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file of a directory that is not there: %v, %v", f, err)
 	}
 	if _, err := v.Open(p, "none", "x"); err == nil {
 		t.Error("a volume was opened that there is not")

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/fakeroot"
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
 
@@ -212,6 +213,34 @@ func TestUnrestrictedMount(t *testing.T) {
 	release(t, v, dir, p.UID)
 }
 
+// TestRestrictedLater: a volume that is to become read-only while a process on the node writes to it is an error until
+// that process has ended.
+func TestRestrictedLater(t *testing.T) {
+	needMounts(t)
+	s := newServer()
+	s.bind(claimed("data", localSource(t.TempDir())))
+	v, dir := node(t, s, volume.Options{})
+	p := pod(claimVolume("data", "data"))
+	prepare(t, v, p)
+	writer, err := os.Create(filepath.Join(v.Path(p, "data"), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = true
+	v = reopen(t, dir, s, volume.Options{})
+	if err := v.Prepare(t.Context(), p); !errors.Is(err, unix.EBUSY) || v.Path(p, "data") != "" {
+		t.Errorf("while it is written to: %v, at %q", err, v.Path(p, "data"))
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	prepare(t, v, p)
+	if got := optionsAt(t, v.Path(p, "data")); !strings.HasPrefix(got+",", "ro,") {
+		t.Errorf("mounted with %s", got)
+	}
+	release(t, v, dir, p.UID)
+}
+
 // mounter mounts tmpfs, whatever it is to mount.
 type mounter struct {
 	calls []string
@@ -300,6 +329,112 @@ func TestLocalGroupOfRoot(t *testing.T) {
 			prepare(t, v, p)
 			if got := mode(t, file); got != c.want {
 				t.Errorf("the file has mode %v", got)
+			}
+			if err := os.Chmod(file, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			other := named(p.DeepCopy(), "other")
+			prepare(t, v, other)
+			if got := mode(t, file); got != 0o600 {
+				t.Errorf("a pod that shares the volume changes the file's mode to %v", got)
+			}
+			if err := v.Release(t.Context(), other.UID); err != nil {
+				t.Fatal(err)
+			}
+			release(t, v, dir, p.UID)
+		})
+	}
+}
+
+// TestUnmountFails: a failure to unmount a volume, of whatever kind, is told, even if it does not last.
+func TestUnmountFails(t *testing.T) {
+	needMounts(t)
+	export := vol("export", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas", Path: "/"}})
+	for name, tt := range map[string]struct {
+		volume corev1.Volume
+		want   string
+	}{
+		"local":  {claimVolume("data", "data"), `unmounting volumes of pod uid-1: UnmountVolume.TearDown failed for volume "pv-data" : `},
+		"nfs":    {export, `unmounting volumes of pod uid-1: UnmountVolume.TearDown failed for volume "export" : `},
+		"memory": {emptyDirVolume("m", corev1.StorageMediumMemory), "unmounting volumes of pod uid-1: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer()
+			s.bind(claimed("data", localSource(t.TempDir())))
+			v, dir := node(t, s, volume.Options{Mounter: &mounter{}})
+			p := pod(tt.volume)
+			prepare(t, v, p)
+			failed := false
+			v.SetStep(func(op, _ string) error {
+				if failed || op != "unmount" {
+					return nil
+				}
+				failed = true
+				return errDead
+			})
+			if err := v.Release(t.Context(), p.UID); !errors.Is(err, errDead) || err.Error() != tt.want+errDead.Error() {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+			release(t, v, dir, p.UID)
+		})
+	}
+}
+
+// TestUnmountForbidden: what the kernel says of a mount that it does not unmount is returned.
+func TestUnmountForbidden(t *testing.T) {
+	needMounts(t)
+	v, dir := node(t, nil, volume.Options{})
+	p := pod(emptyDirVolume("m", corev1.StorageMediumMemory))
+	prepare(t, v, p)
+	parent := filepath.Dir(v.Path(p, "m"))
+	if err := os.Chmod(parent, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fakeroot.Unprivileged(t, func() {
+		if err := v.Release(t.Context(), p.UID); !errors.Is(err, unix.EACCES) || !strings.Contains(err.Error(), "unmount "+v.Path(p, "m")) {
+			t.Errorf("got %v", err)
+		}
+	})
+	if err := os.Chmod(parent, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	release(t, v, dir, p.UID)
+}
+
+// TestMountProgramIsRun: NFS is mounted by the node's own program, whose complaints are in the error.
+func TestMountProgramIsRun(t *testing.T) {
+	needMounts(t)
+	export := func(readOnly bool) corev1.Volume {
+		return vol("own", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas", Path: "/export", ReadOnly: readOnly}})
+	}
+	for name, tt := range map[string]struct {
+		readOnly bool
+		script   string
+		args     string // before the directory
+		err      string // likewise
+	}{
+		"writable":  {false, "", "-t nfs nas:/export ", ""},
+		"read-only": {true, "", "-t nfs -o ro nas:/export ", ""},
+		"refused": {true, "echo access denied; exit 32", "-t nfs -o ro nas:/export ",
+			"MountVolume.SetUp failed for volume \"own\" : mount failed: exit status 32\nMounting command: mount\nMounting arguments: -t nfs -o ro nas:/export "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			programs := t.TempDir()
+			for program, script := range map[string]string{"mount": "#!/bin/sh\necho \"$@\" >\"$0.args\"\n" + tt.script, "mount.nfs": "#!/bin/sh\n"} {
+				if err := os.WriteFile(filepath.Join(programs, program), []byte(script), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Setenv("PATH", programs)
+			v, dir := node(t, nil, volume.Options{})
+			p := pod(export(tt.readOnly))
+			at := filepath.Join(dir, "pods/uid-1/volumes/kubernetes.io~nfs/own")
+			err := v.Prepare(t.Context(), p)
+			if tt.err == "" && err != nil || tt.err != "" && (err == nil || err.Error() != tt.err+at+"\nOutput: access denied\n") {
+				t.Errorf("got %v, want %s", err, tt.err)
+			}
+			if got := read(t, programs, "mount.args"); got != tt.args+at+"\n" {
+				t.Errorf("run with %s, want %s", got, tt.args)
 			}
 			release(t, v, dir, p.UID)
 		})

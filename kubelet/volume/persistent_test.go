@@ -220,6 +220,36 @@ func TestOncePerPod(t *testing.T) {
 	}
 }
 
+// TestOncePerPodBesideOthers: volumes of other pods that nobody claimed do not count, even under the same name.
+func TestOncePerPodBesideOthers(t *testing.T) {
+	s := newServer()
+	s.csi = &driver{}
+	s.bind(claimed("data", localSource(t.TempDir()), "ReadWriteOncePod"))
+	v, dir := node(t, s, volume.Options{})
+	other := named(pod(vol("data", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "d"}})), "other")
+	prepare(t, v, other)
+	p := pod(claimVolume("data", "data"))
+	prepare(t, v, p)
+	if err := v.Release(t.Context(), other.UID); err != nil {
+		t.Fatal(err)
+	}
+	release(t, v, dir, p.UID)
+}
+
+// TestWithoutClaims: a kubelet without a source of claims does not have volumes that are claimed, but all others.
+func TestWithoutClaims(t *testing.T) {
+	v, dir := node(t, nil, volume.Options{})
+	p := pod(claimVolume("data", "data"), emptyDirVolume("e", ""))
+	want := `MountVolume.SetUp failed for volume "data" : no volume plugin matched: persistentVolumeClaim volumes are not supported`
+	if err := v.Prepare(t.Context(), p); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if !exists(v.Path(p, "e")) {
+		t.Error("the other volume is not there")
+	}
+	release(t, v, dir, p.UID)
+}
+
 // driver is a plugin that makes directories.
 type driver struct {
 	calls []string

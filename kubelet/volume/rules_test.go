@@ -33,16 +33,24 @@ func TestWhoReadsTokens(t *testing.T) {
 		"different ones":         {nil, []*int64{user(5), user(6)}, 0o644},
 		"another than the pod's": {user(5), []*int64{user(6), nil}, 0o644},
 		"the same as the pod's":  {user(5), []*int64{user(5), nil}, 0o600},
+		"another's in the end":   {user(5), []*int64{nil, nil, nil, user(6)}, 0o644},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, dir := node(t, newServer(rootCA()), volume.Options{Rootless: true})
 			p := pod(apiAccess())
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: c.pod}
 			for i, u := range c.containers {
-				if i > 0 {
-					p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "more"})
+				as := &corev1.SecurityContext{RunAsUser: u}
+				switch i {
+				case 0:
+					p.Spec.Containers[0].SecurityContext = as
+				case 1:
+					p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "more", SecurityContext: as})
+				default: // to debug the others
+					p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{
+						EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", SecurityContext: as},
+					})
 				}
-				p.Spec.Containers[i].SecurityContext = &corev1.SecurityContext{RunAsUser: u}
 			}
 			prepare(t, v, p)
 			if got := mode(t, v.Path(p, "kube-api-access-x"), "token"); got != c.want {
@@ -51,6 +59,38 @@ func TestWhoReadsTokens(t *testing.T) {
 			release(t, v, dir, p.UID)
 		})
 	}
+}
+
+// TestUseOfVolumes: what any container of a pod mounts, or reads variables of, is set up, and nothing else.
+func TestUseOfVolumes(t *testing.T) {
+	at := func(name string) []corev1.VolumeMount { return []corev1.VolumeMount{{Name: name, MountPath: "/x"}} }
+	v, dir := node(t, nil, volume.Options{Rootless: true})
+	names := []string{"first init", "init", "main", "more", "variables", "first debug", "debug"}
+	p := pod()
+	for _, name := range append(names, "unused") {
+		p.Spec.Volumes = append(p.Spec.Volumes, emptyDirVolume(name, ""))
+	}
+	p.Spec.InitContainers = []corev1.Container{{VolumeMounts: at("first init")}, {VolumeMounts: at("init")}}
+	p.Spec.Containers = []corev1.Container{{VolumeMounts: at("main")}, {VolumeMounts: at("more")}, {Env: []corev1.EnvVar{
+		{Name: "PLAIN", Value: "x"},
+		{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+		{Name: "FILE", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "variables"}}},
+	}}}
+	for _, name := range []string{"first debug", "debug"} {
+		p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{
+			EphemeralContainerCommon: corev1.EphemeralContainerCommon{VolumeMounts: at(name)},
+		})
+	}
+	prepare(t, v, p)
+	for _, name := range names {
+		if !exists(v.Path(p, name)) {
+			t.Errorf("the volume %q is not set up", name)
+		}
+	}
+	if exists(v.Path(p, "unused")) {
+		t.Error("a volume that nobody mounts is set up")
+	}
+	release(t, v, dir, p.UID)
 }
 
 // TestHostsFileFollows: a pod's hosts file has its present addresses.
