@@ -102,6 +102,9 @@ func TestContent(t *testing.T) {
 			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: configRef("config")}},
 			{Secret: &corev1.SecretProjection{LocalObjectReference: configRef("secret"), Items: []corev1.KeyToPath{{Key: "s", Path: "a"}}}},
 		}}}, "a=S(444) b=2(444)"},
+		"a source of nothing": {corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{}, {ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: configRef("config")}},
+		}}}, "a=1 b=2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, dir := node(t, s, volume.Options{Allocatable: func() corev1.ResourceList {
@@ -172,16 +175,20 @@ func TestUpdates(t *testing.T) {
 func TestUsedVolumes(t *testing.T) {
 	v, dir := node(t, nil, volume.Options{})
 	p := pod(emptyDirVolume("main", ""))
-	for _, name := range []string{"init", "debug", "env", "unused"} {
+	for _, name := range []string{"init", "debug", "debug more", "env", "unused"} {
 		p.Spec.Volumes = append(p.Spec.Volumes, emptyDirVolume(name, ""))
 	}
 	mount := func(name string) []corev1.VolumeMount { return []corev1.VolumeMount{{Name: name, MountPath: "/x"}} }
 	p.Spec.InitContainers = []corev1.Container{{Name: "init", VolumeMounts: mount("init"), Env: []corev1.EnvVar{
 		{Name: "A"}, {Name: "B", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "env"}}},
 	}}}
-	p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", VolumeMounts: mount("debug")}}}
+	for _, name := range []string{"debug", "debug more"} {
+		p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{
+			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name, VolumeMounts: mount(name)},
+		})
+	}
 	prepare(t, v, p)
-	for name, want := range map[string]bool{"main": true, "init": true, "debug": true, "env": true, "unused": false} {
+	for name, want := range map[string]bool{"main": true, "init": true, "debug": true, "debug more": true, "env": true, "unused": false} {
 		if _, err := os.Stat(v.Path(p, name)); (err == nil) != want {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -328,8 +335,11 @@ func TestTrustBundles(t *testing.T) {
 		"optional": {corev1.ClusterTrustBundleProjection{Name: new("no"), Optional: new(true)}, "", ""},
 		"signer":   {corev1.ClusterTrustBundleProjection{SignerName: new("s"), LabelSelector: &metav1.LabelSelector{}}, plain("c", "d"), ""},
 		"labels":   {corev1.ClusterTrustBundleProjection{SignerName: new("s"), LabelSelector: selector("x")}, plain("c"), ""},
-		"nothing":  {corev1.ClusterTrustBundleProjection{SignerName: new("s")}, "", "combination of signerName and labelSelector matched zero ClusterTrustBundles"},
-		"neither":  {corev1.ClusterTrustBundleProjection{}, "", "ClusterTrustBundle projection requires either name or signerName to be set"},
+		"no selector": {corev1.ClusterTrustBundleProjection{SignerName: new("s"), LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "l", Operator: "Like"},
+		}}}, "", `while parsing label selector: "Like" is not a valid label selector operator`},
+		"nothing": {corev1.ClusterTrustBundleProjection{SignerName: new("s")}, "", "combination of signerName and labelSelector matched zero ClusterTrustBundles"},
+		"neither": {corev1.ClusterTrustBundleProjection{}, "", "ClusterTrustBundle projection requires either name or signerName to be set"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, err := volume.New(scratch(t), volume.Sources{Trust: volume.TrustBundlesOf(bundles{all: all})}, volume.Options{Rootless: true})

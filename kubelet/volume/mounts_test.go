@@ -307,10 +307,16 @@ func TestTerminationMessage(t *testing.T) {
 			if got := volume.TerminationMessage(status, nil); got != "" {
 				t.Errorf("without a mount: %q", got)
 			}
+			status.Annotations = map[string]string{"io.kubernetes.container.terminationMessagePolicy": c.policy}
+			status.Mounts = []cri.Mount{{ContainerPath: "/", HostPath: file}}
+			if got := volume.TerminationMessage(status, nil); got != "" {
+				t.Errorf("without a place for messages: %q", got)
+			}
 			status.State = cri.ContainerRunning
 			if got := volume.TerminationMessage(status, logs); got != "" {
 				t.Errorf("of one that runs: %q", got)
 			}
+			status.Annotations["io.kubernetes.container.terminationMessagePath"] = "/dev/termination-log"
 			status.Mounts = []cri.Mount{{ContainerPath: "/dev/termination-log", HostPath: dir}}
 			status.State = cri.ContainerExited
 			if got := volume.TerminationMessage(status, logs); got != "Error on reading termination log "+dir+": not a regular file" {

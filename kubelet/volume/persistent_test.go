@@ -86,6 +86,20 @@ func TestClaimOnTheWay(t *testing.T) {
 	}
 }
 
+// TestRootlessLocal: without mounts, containers get the directory itself.
+func TestRootlessLocal(t *testing.T) {
+	source := t.TempDir()
+	s := newServer()
+	s.bind(claimed("data", localSource(source)))
+	v, dir := node(t, s, volume.Options{Rootless: true})
+	p := pod(claimVolume("data", "data"))
+	prepare(t, v, p)
+	if got := mounts(t, v, request(p))["/data"]; got.HostPath != source || got.ReadOnly || len(mountsBelow(t, dir)) != 0 {
+		t.Errorf("%+v", got)
+	}
+	release(t, v, dir, p.UID)
+}
+
 // TestMountedClaimStays: a pod that has its volume does not lose it with the claim or the volume's object.
 func TestMountedClaimStays(t *testing.T) {
 	s := newServer()
@@ -140,6 +154,8 @@ func TestPersistentErrors(t *testing.T) {
 			`MountVolume.NewMounter initialization failed for volume "pv-data" : path "` + dir + `/no" does not exist`},
 		"a file": {localSource(file), nil,
 			`MountVolume.NewMounter initialization failed for volume "pv-data" : only directory and block device are supported`},
+		"below a file": {localSource(file + "/dir"), nil,
+			`MountVolume.NewMounter initialization failed for volume "pv-data" : stat ` + file + `/dir: not a directory`},
 		"a backstep": {localSource(dir + "/there/../there"), nil,
 			`MountVolume.SetUp failed for volume "pv-data" : invalid path: ` + dir + `/there/../there must not contain '..'`},
 		"no directory of the host": {host(file), nil, `MountVolume.SetUp failed for volume "pv-data" : hostPath type check failed: ` + file + " is not a directory"},

@@ -61,38 +61,6 @@ func TestWhoReadsTokens(t *testing.T) {
 	}
 }
 
-// TestUseOfVolumes: what any container of a pod mounts, or reads variables of, is set up, and nothing else.
-func TestUseOfVolumes(t *testing.T) {
-	at := func(name string) []corev1.VolumeMount { return []corev1.VolumeMount{{Name: name, MountPath: "/x"}} }
-	v, dir := node(t, nil, volume.Options{Rootless: true})
-	names := []string{"first init", "init", "main", "more", "variables", "first debug", "debug"}
-	p := pod()
-	for _, name := range append(names, "unused") {
-		p.Spec.Volumes = append(p.Spec.Volumes, emptyDirVolume(name, ""))
-	}
-	p.Spec.InitContainers = []corev1.Container{{VolumeMounts: at("first init")}, {VolumeMounts: at("init")}}
-	p.Spec.Containers = []corev1.Container{{VolumeMounts: at("main")}, {VolumeMounts: at("more")}, {Env: []corev1.EnvVar{
-		{Name: "PLAIN", Value: "x"},
-		{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
-		{Name: "FILE", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "variables"}}},
-	}}}
-	for _, name := range []string{"first debug", "debug"} {
-		p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{
-			EphemeralContainerCommon: corev1.EphemeralContainerCommon{VolumeMounts: at(name)},
-		})
-	}
-	prepare(t, v, p)
-	for _, name := range names {
-		if !exists(v.Path(p, name)) {
-			t.Errorf("the volume %q is not set up", name)
-		}
-	}
-	if exists(v.Path(p, "unused")) {
-		t.Error("a volume that nobody mounts is set up")
-	}
-	release(t, v, dir, p.UID)
-}
-
 // TestHostsFileFollows: a pod's hosts file has its present addresses.
 func TestHostsFileFollows(t *testing.T) {
 	v, _ := node(t, nil, volume.Options{Rootless: true})
@@ -112,6 +80,16 @@ func TestHostsFileFollows(t *testing.T) {
 	})
 	if _, err := v.Mounts(t.Context(), r); !errors.Is(err, dead) {
 		t.Errorf("a file whose mode cannot be put right: %v", err)
+	}
+	v, _ = node(t, nil, volume.Options{Rootless: true})
+	v.SetStep(func(op, _ string) error {
+		if op == "mkdir" {
+			return dead
+		}
+		return nil
+	})
+	if _, err := v.Mounts(t.Context(), r); !errors.Is(err, dead) {
+		t.Errorf("a file without a directory: %v", err)
 	}
 }
 

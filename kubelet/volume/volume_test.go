@@ -89,6 +89,8 @@ func TestErrors(t *testing.T) {
 		"csi":       {vol("x", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{}}), "no volume plugin matched: csi volumes are not supported"},
 		"field": {vol("x", corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
 			{Path: "a", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.phase"}}}}}), "unsupported fieldPath: status.phase"},
+		"container": {vol("x", corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
+			{Path: "a", ResourceFieldRef: &corev1.ResourceFieldSelector{ContainerName: "other", Resource: "limits.cpu"}}}}}), "container other not found"},
 		"escape": {configMapVolume("there", corev1.KeyToPath{Key: "key", Path: "../../x"}), "invalid path: must not contain '..': ../../x"},
 		"projected": {vol("x", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
 			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "a"}}},
