@@ -528,6 +528,44 @@ func TestGraceCoversEverything(t *testing.T) {
 	}
 }
 
+// TestHookWithoutTime: a sidecar that has waited for all of the grace period has no time left for its pre-stop hook.
+func TestHookWithoutTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		program simulated.Program // of the container that the sidecar waits for
+		called  bool
+	}{
+		"time is left": {simulated.Program{StopAfter: 29 * time.Second}, true},
+		"none is left": {simulated.Program{IgnoresStop: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt := simulated.Options{Program: func(p simulated.Process) simulated.Program {
+				if p.Container.Name == "main" {
+					return c.program
+				}
+				return simulated.Program{}
+			}}
+			var called atomic.Bool
+			hooks := kubelet.ProbeFunc(func(context.Context, kubelet.ProbeTarget) error {
+				called.Store(true)
+				return nil
+			})
+			simulate(t, rt, kubelet.Options{Host: kubelet.Host{Hooks: hooks}}, func(n *node) {
+				n.pods.Put(newPod("web", func(p *corev1.Pod) {
+					p.Spec.InitContainers = []corev1.Container{{Name: "side", Image: "nginx", RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
+						Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/end"}}}}}
+				}))
+				n.after(5 * time.Second)
+				n.remove("web", 30)
+				n.after(time.Minute)
+				n.leftNothing()
+			})
+			if called.Load() != c.called {
+				t.Errorf("the hook was called: %t", called.Load())
+			}
+		})
+	}
+}
+
 // TestDeadlineCountsFromTheStart: the deadline counts from the pod's first start, even under an earlier kubelet, and
 // not from its creation.
 func TestDeadlineCountsFromTheStart(t *testing.T) {

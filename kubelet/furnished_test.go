@@ -332,6 +332,9 @@ func TestVolumesThatTheNodeCannotHave(t *testing.T) {
 				if status.Phase != c.phase || status.Message != c.message || (status.Reason == "VolumeAttachmentLimitExceeded") != (c.phase == corev1.PodFailed) {
 					t.Errorf("%s, %s: %s", status.Phase, status.Reason, status.Message)
 				}
+				if got := summary(n.pod("web")); status.Phase == corev1.PodFailed && got != "web Failed (VolumeAttachmentLimitExceeded)" {
+					t.Errorf("of a pod that was rejected is said %s", got)
+				}
 				rejections := 0
 				for _, line := range n.events {
 					if strings.Contains(line, "web Warning VolumeAttachmentLimitExceeded: the node is full") {

@@ -3,6 +3,7 @@ package kubelet_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,26 +56,37 @@ func (w *world) at() string {
 	return fmt.Sprintf("%gs", time.Since(w.start).Truncate(10*time.Millisecond).Seconds())
 }
 
-func (w *world) called(verb string, t client.Target) error {
+// called records a request, and reports whether it fails. The lock is held.
+func (w *world) called(ctx context.Context, verb string, t client.Target) error {
 	request := verb + " " + t.Resource.Resource
 	if t.Subresource != "" {
 		request += "/" + t.Subresource
 	}
 	w.requests = append(w.requests, request)
-	if w.fail != nil {
-		return w.fail(verb, t)
+	if w.fail == nil {
+		return nil
 	}
-	return nil
+	err := w.fail(verb, t)
+	if !errors.Is(err, errHangs) {
+		return err
+	}
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	<-ctx.Done()
+	return ctx.Err()
 }
+
+// errHangs is what a failure returns to leave a request without an answer.
+var errHangs = errors.New("hangs")
 
 func notFound(t client.Target) error {
 	return apierrors.NewNotFound(t.Resource.GroupResource(), t.Name)
 }
 
-func (w *world) Get(_ context.Context, t client.Target) (runtime.Object, error) {
+func (w *world) Get(ctx context.Context, t client.Target) (runtime.Object, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.called("get", t); err != nil {
+	if err := w.called(ctx, "get", t); err != nil {
 		return nil, err
 	}
 	switch t.Resource.Resource {
@@ -94,10 +106,10 @@ func (w *world) Get(_ context.Context, t client.Target) (runtime.Object, error) 
 	return nil, notFound(t)
 }
 
-func (w *world) Create(_ context.Context, t client.Target, obj runtime.Object, _ metav1.CreateOptions) (runtime.Object, error) {
+func (w *world) Create(ctx context.Context, t client.Target, obj runtime.Object, _ metav1.CreateOptions) (runtime.Object, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.called("create", t); err != nil {
+	if err := w.called(ctx, "create", t); err != nil {
 		return nil, err
 	}
 	switch o := obj.DeepCopyObject().(type) {
@@ -122,10 +134,10 @@ func (w *world) stampLease() {
 	w.nodeLog = append(w.nodeLog, w.at()+" lease")
 }
 
-func (w *world) Update(_ context.Context, t client.Target, obj runtime.Object, _ metav1.UpdateOptions) (runtime.Object, error) {
+func (w *world) Update(ctx context.Context, t client.Target, obj runtime.Object, _ metav1.UpdateOptions) (runtime.Object, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.called("update", t); err != nil {
+	if err := w.called(ctx, "update", t); err != nil {
 		return nil, err
 	}
 	lease, ok := obj.DeepCopyObject().(*coordinationv1.Lease)
@@ -142,10 +154,10 @@ func (w *world) Update(_ context.Context, t client.Target, obj runtime.Object, _
 	return w.lease.DeepCopy(), nil
 }
 
-func (w *world) Patch(_ context.Context, t client.Target, p client.Patch, _ metav1.PatchOptions) (runtime.Object, error) {
+func (w *world) Patch(ctx context.Context, t client.Target, p client.Patch, _ metav1.PatchOptions) (runtime.Object, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.called("patch", t); err != nil {
+	if err := w.called(ctx, "patch", t); err != nil {
 		return nil, err
 	}
 	switch t.Resource.Resource {
@@ -192,10 +204,10 @@ func apply[T any](t testing.TB, obj *T, p client.Patch) *T {
 	return out
 }
 
-func (w *world) Delete(_ context.Context, t client.Target, o metav1.DeleteOptions) error {
+func (w *world) Delete(ctx context.Context, t client.Target, o metav1.DeleteOptions) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.called("delete", t); err != nil {
+	if err := w.called(ctx, "delete", t); err != nil {
 		return err
 	}
 	pod, ok := w.pods.Get(t.Namespace, t.Name)

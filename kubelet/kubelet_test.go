@@ -499,6 +499,21 @@ func TestStatusThatSomebodyElseChangedIsPutRight(t *testing.T) {
 	})
 }
 
+// TestEndThatSomebodyElseDenies: that a pod has ended is put right, too.
+func TestEndThatSomebodyElseDenies(t *testing.T) {
+	rt := simulated.Options{Program: func(simulated.Process) simulated.Program { return simulated.Program{Exits: true, After: time.Second} }}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }))
+		n.after(5 * time.Second)
+		n.expectStatuses("0s web Running Ready main=running", "1s web Succeeded main=Completed(0)")
+		pod := n.pod("web").DeepCopy()
+		pod.Status.Phase = corev1.PodRunning
+		n.pods.Put(pod)
+		n.after(time.Second)
+		n.expectStatuses("5s web Succeeded main=Completed(0)")
+	})
+}
+
 func TestRuntimeThatTellsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

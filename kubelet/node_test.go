@@ -109,6 +109,18 @@ func TestLeaseAndStatusAreKept(t *testing.T) {
 	})
 }
 
+// TestNodeIsRegisteredWithItsStatus: a node's status is not sent again right after it was registered with it, however
+// long it takes the runtime to tell it.
+func TestNodeIsRegisteredWithItsStatus(t *testing.T) {
+	rt := simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
+		return simulated.Outcome{Delay: map[simulated.Verb]time.Duration{simulated.List: time.Second}[op.Verb]}
+	}}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		n.after(50 * time.Second)
+		n.expect("node writes", &n.nodeLog, "4s lease", "14s lease", "24s lease", "34s lease", "44s lease")
+	})
+}
+
 func TestNodeFollowsTheRuntime(t *testing.T) {
 	simulate(t, simulated.Options{}, kubelet.Options{}, func(n *node) {
 		n.expectEventsAbout("nothing")

@@ -180,6 +180,25 @@ func TestMirrorChangedByOthers(t *testing.T) {
 	})
 }
 
+// TestPodThatClaimsToBeAMirror: what a pod claims to be does not change when its status is sent.
+func TestPodThatClaimsToBeAMirror(t *testing.T) {
+	withStatic(t, simulated.Options{}, func(n *staticNode) {
+		patches := n.breaks("patch pods/status", func() error {
+			if time.Since(n.start) < 10*time.Second {
+				return away()
+			}
+			return nil
+		})
+		n.pods.Put(newPod("web"))
+		n.after(5 * time.Second)
+		pod := n.pod("web").DeepCopy()
+		pod.Annotations = map[string]string{"kubernetes.io/config.mirror": string(pod.UID)}
+		n.pods.Put(pod)
+		n.after(time.Minute)
+		expectTimes(t, "patched", patches(), "0s 1s 3s 7s 15s")
+	})
+}
+
 // TestStaticPodThatChanges: a static pod whose labels change is still reported through its mirror.
 func TestStaticPodThatChanges(t *testing.T) {
 	withStatic(t, simulated.Options{}, func(n *staticNode) {
