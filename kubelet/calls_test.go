@@ -244,10 +244,12 @@ func TestRuntimeThatStartsLate(t *testing.T) {
 		n.after(time.Second)
 		n.expectStatuses("2s web Running Ready main=running")
 		n.stop()
+		n.expectEventsAbout("nothing")
 		f.breaks("Version", errOnFire)
 		n = w.runOn(f, f.Runtime, kubelet.Options{})
 		n.after(time.Second)
 		n.stop() // before it has begun
+		n.expectEvents()
 		f.Close()
 	})
 }

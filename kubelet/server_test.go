@@ -295,10 +295,21 @@ func TestWithoutNodes(t *testing.T) {
 		if s := w.pod("fussy").Status; s.Phase != corev1.PodRunning {
 			t.Errorf("the pod is %s: %s", s.Phase, s.Message)
 		}
+		w.expectOwner("uid-of-n1")
 		cancel()
 		group.Wait()
 		rt.Close()
 	})
+}
+
+// expectOwner checks whose the node's lease is.
+func (w *world) expectOwner(want types.UID) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lease == nil || len(w.lease.OwnerReferences) != 1 || w.lease.OwnerReferences[0].UID != want {
+		w.t.Errorf("the lease is %v", w.lease)
+	}
 }
 
 // TestNodeImages: at most fifty images are listed, with at most five names.
@@ -405,7 +416,7 @@ func TestNodeThatIsThereIsReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		old := &corev1.Node{}
-		old.Name = "n1"
+		old.Name, old.UID = "n1", "older"
 		w.nodes.Put(old)
 		rt := simulated.New(simulated.Options{})
 		k, err := kubelet.New(kubelet.Sources{Pods: informer.New(w.pods, informer.Options{})}, w, rt, w, kubelet.Options{NodeName: "n1"})
@@ -419,6 +430,7 @@ func TestNodeThatIsThereIsReadOnce(t *testing.T) {
 			t.Error(err)
 		}
 		expectTimes(t, "read", reads(), "0s 10s")
+		w.expectOwner("older")
 		rt.Close()
 	})
 }

@@ -146,7 +146,8 @@ func TestStaticPod(t *testing.T) {
 	})
 }
 
-// TestStaticPodsOfOtherNames: a static pod waits for no other, and for no pod of its name in the API.
+// TestStaticPodsOfOtherNames: a static pod waits for no other, and for no pod of its name in the API, and such a pod not
+// for it.
 func TestStaticPodsOfOtherNames(t *testing.T) {
 	withStatic(t, slow(), func(n *staticNode) {
 		n.pods.Put(newPod("db-n1"))
@@ -156,7 +157,9 @@ func TestStaticPodsOfOtherNames(t *testing.T) {
 		second.Name = "db-n1"
 		n.manifests.Put(second)
 		n.after(time.Second)
-		if got := n.running(); len(got) != 3 {
+		n.pods.Put(newPod("web-n1")) // which is no mirror
+		n.after(time.Second)
+		if got := n.running(); len(got) != 4 {
 			t.Errorf("containers of %v run", got)
 		}
 	})

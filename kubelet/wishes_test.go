@@ -109,6 +109,29 @@ func TestResizesAtOnce(t *testing.T) {
 	})
 }
 
+// TestResizeOfTheNewest: a pod whose resize is granted later has what else of it has changed meanwhile.
+func TestResizeOfTheNewest(t *testing.T) {
+	o := kubelet.Options{Registration: kubelet.Registration{Capacity: quantities("cpu", "2")}}
+	simulate(t, simulated.Options{}, o, func(n *node) {
+		n.pods.Put(resizable("web", "1"))
+		n.pods.Put(resizable("other", "1"))
+		n.after(time.Second)
+		n.resize("web", cpuOf("2"))
+		pod := n.pod("web").DeepCopy()
+		pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "busybox"}}}
+		pod.Generation++
+		n.pods.Put(pod)
+		n.after(5 * time.Second)
+		n.remove("other", 1)
+		n.after(5 * time.Second)
+		n.expectResized("web", "given cpu:2, has cpu:2")
+		status := n.pod("web").Status
+		if len(status.EphemeralContainerStatuses) != 1 || status.EphemeralContainerStatuses[0].State.Running == nil || status.ObservedGeneration != 3 {
+			t.Errorf("ephemeral containers %v, generation %d", status.EphemeralContainerStatuses, status.ObservedGeneration)
+		}
+	})
+}
+
 // TestResizeOfARequest: a resize of which the runtime need not hear is told of, too.
 func TestResizeOfARequest(t *testing.T) {
 	simulate(t, simulated.Options{}, kubelet.Options{}, func(n *node) {
