@@ -290,6 +290,25 @@ func TestEventsThatBreakOff(t *testing.T) {
 	})
 }
 
+// TestEventsThatDoNotBegin: pods run without the runtime's events, whose absence is logged once.
+func TestEventsThatDoNotBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		f := &faulty{Runtime: simulated.New(simulated.Options{})}
+		f.breaks("Events", errOnFire)
+		var lines []string
+		n := w.runOn(f, f.Runtime, kubelet.Options{Logger: logger(w, &lines)})
+		n.pods.Put(newPod("web"))
+		n.after(5 * time.Second)
+		n.expectStatuses("0s web Running Ready main=running")
+		if got := strings.Join(lines, ", "); got != "0s the container runtime's events broke off: disk on fire" {
+			t.Errorf("logged is %s", got)
+		}
+		n.stop()
+		f.Close()
+	})
+}
+
 // TestRemainsThatStay: what is left of a pod that is gone is removed after ten seconds if it cannot be at once.
 func TestRemainsThatStay(t *testing.T) {
 	for _, method := range []string{"RemovePodSandbox", "RemoveContainer", "ListContainers"} {
@@ -458,6 +477,32 @@ func TestHookThatFailsTwice(t *testing.T) {
 		n.after(100 * time.Millisecond)
 		if got := strings.Join(*lines, ", "); got != "1s killing a container whose hook failed: stopping container main: disk on fire" {
 			t.Errorf("logged is %s", got)
+		}
+	})
+}
+
+// TestWhatBelongsToNoPod: sandboxes and containers that say nothing of pods are not the kubelet's.
+func TestWhatBelongsToNoPod(t *testing.T) {
+	withFaults(t, simulated.Options{}, kubelet.Host{}, func(n *node, _ *faulty, _ *[]string) {
+		config := cri.SandboxConfig{Metadata: cri.SandboxMetadata{Name: "build", Namespace: "ci", UID: "b"}}
+		sandbox, err := n.runtime.RunPodSandbox(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := n.runtime.PullImage(t.Context(), cri.ImageSpec{Image: "nginx"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := n.runtime.CreateContainer(t.Context(), sandbox, cri.ContainerConfig{Metadata: cri.ContainerMetadata{Name: "job"}, Image: cri.ImageSpec{Image: ref}}, config)
+		if err == nil {
+			err = n.runtime.StartContainer(t.Context(), id)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.after(time.Minute)
+		if n.container("job").State != cri.ContainerRunning {
+			t.Error("it was stopped")
 		}
 	})
 }

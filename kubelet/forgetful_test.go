@@ -209,14 +209,63 @@ func TestResizeThatIsInterrupted(t *testing.T) {
 
 // TestResizeOfWhatEnds: a pod that ends is given nothing more.
 func TestResizeOfWhatEnds(t *testing.T) {
-	simulate(t, slow(), kubelet.Options{}, func(n *node) {
+	for name, end := range map[string]func(n *staticNode){
+		"deleted": func(n *staticNode) { n.remove("web", 60) },
+		"evicted": func(n *staticNode) {
+			ctx, cancel := context.WithTimeout(n.t.Context(), time.Millisecond)
+			defer cancel()
+			long := short
+			long.Grace = 60
+			_ = n.kubelet.Evict(ctx, "uid-of-web", long)
+		},
+		"failed, as somebody says": func(n *staticNode) {
+			pod := n.pod("web").DeepCopy()
+			pod.Status.Phase = corev1.PodFailed
+			n.pods.Put(pod)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withStatic(t, slow(), func(n *staticNode) {
+				n.pods.Put(resizable("web", "1"))
+				n.after(time.Second)
+				end(n)
+				n.after(time.Second)
+				n.resize("web", cpuOf("2"))
+				n.expectEventsAbout("Resize")
+				n.expectResized("web", "given cpu:1, has cpu:1")
+			})
+		})
+	}
+}
+
+// heavy is a runtime whose pods use more than their containers do.
+type heavy struct{ *simulated.Runtime }
+
+func (h heavy) ListSandboxStats(ctx context.Context, filter cri.Filter) ([]cri.SandboxStats, error) {
+	list, err := h.Runtime.ListSandboxStats(ctx, filter)
+	for i := range list {
+		list[i].Memory.Usage += 1 << 30
+	}
+	return list, err
+}
+
+// TestResizeBelowUseOfThePod: a pod's limit does not fall below what the pod as a whole uses.
+func TestResizeBelowUseOfThePod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rt := simulated.New(simulated.Options{Program: func(simulated.Process) simulated.Program { return simulated.Program{Memory: 1 << 30} }})
+		s := &scales{furniture: &furniture{}, now: cri.Resources{MemoryLimit: 4 << 30}, want: cri.Resources{MemoryLimit: 5 << 29}}
+		n := w.runOn(heavy{rt}, rt, kubelet.Options{Host: kubelet.Host{Cgroups: s}})
 		n.pods.Put(resizable("web", "1"))
-		n.after(time.Second)
-		n.remove("web", 60)
-		n.after(time.Second)
-		n.resize("web", cpuOf("2"))
-		n.expectEventsAbout("Resize")
-		n.expectResized("web", "given cpu:1, has cpu:1")
+		n.after(2 * time.Second)
+		n.resize("web", func(s *corev1.PodSpec) {
+			s.Resources = &corev1.ResourceRequirements{Limits: quantities("memory", "2560Mi")}
+		})
+		if c := condition(n.pod("web"), corev1.PodResizeInProgress); c == nil || !strings.HasSuffix(c.Message, "memory limit (2684354560) below current usage (3221225472)") {
+			t.Errorf("the condition is %v", c)
+		}
+		n.stop()
+		rt.Close()
 	})
 }
 

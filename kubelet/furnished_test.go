@@ -235,6 +235,35 @@ func TestFurnishedOnTheHostsNetwork(t *testing.T) {
 	})
 }
 
+// unmapped is a host whose pods have the users of the node, though mappings are known.
+type unmapped struct{ *furniture }
+
+func (unmapped) Namespaces(*corev1.Pod, string) (cri.Namespaces, error) {
+	n := shown
+	user := *mapped
+	user.Mode = cri.NamespaceNode
+	n.User = &user
+	return n, nil
+}
+
+// TestMountsWithoutMappings: mounts are mapped only in pods with users of their own.
+func TestMountsWithoutMappings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, r := &furniture{}, newRecording(simulated.Options{})
+		host := f.host("")
+		host.Security = unmapped{f}
+		n := newWorld(t).runOn(r, r.Runtime, kubelet.Options{Host: host})
+		n.pods.Put(newPod("web"))
+		n.after(time.Second)
+		m := r.containers["main"].Mounts
+		if len(m) != 2 || len(m[0].UIDMappings)+len(m[0].GIDMappings) > 0 {
+			t.Errorf("the mounts are %+v", m)
+		}
+		n.stop()
+		r.Close()
+	})
+}
+
 // TestTargetOfAnEphemeralContainer: an ephemeral container sees the processes of its target, and waits for it.
 func TestTargetOfAnEphemeralContainer(t *testing.T) {
 	furnished(t, func(n *node, _ *furniture, r *recording, _ string) {
@@ -318,8 +347,8 @@ func TestVolumesThatTheNodeCannotHave(t *testing.T) {
 		phase       corev1.PodPhase
 		message     string
 	}{
-		"for good":           {time.Hour, 125 * time.Second, corev1.PodFailed, "Pod was rejected: the node is full"},
-		"in upstream's time": {time.Hour, 122 * time.Second, corev1.PodPending, ""},
+		"for good":           {time.Hour, 123050 * time.Millisecond, corev1.PodFailed, "Pod was rejected: the node is full"},
+		"in upstream's time": {time.Hour, 122950 * time.Millisecond, corev1.PodPending, ""},
 		"there in the end":   {122 * time.Second, 10 * time.Minute, corev1.PodRunning, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -351,6 +380,41 @@ func TestVolumesThatTheNodeCannotHave(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestVolumesThatComeAndGo: how long volumes have been missing counts from when they were last there, and so do the pauses
+// between attempts.
+func TestVolumesThatComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, v := simulated.New(simulated.Options{}), &ebbing{furniture: &furniture{}, start: time.Now()}
+		n := newWorld(t).run(rt, kubelet.Options{Host: kubelet.Host{Volumes: v}})
+		n.pods.Put(newPod("web"))
+		n.after(110 * time.Second)
+		n.touch("web")
+		n.after(80 * time.Second)
+		n.expectStatuses("0s web Pending main=ContainerCreating", "63.5s web Running Ready main=running")
+		n.expectEventsAbout("FailedMount", "0s web Warning FailedMount: not there", "0.5s web Warning FailedMount: not there",
+			"1.5s web Warning FailedMount: not there", "3.5s web Warning FailedMount: not there", "7.5s web Warning FailedMount: not there",
+			"15.5s web Warning FailedMount: not there", "31.5s web Warning FailedMount: not there",
+			"110s web Warning FailedMount: not there", "110.5s web Warning FailedMount: not there", "111.5s web Warning FailedMount: not there",
+			"113.5s web Warning FailedMount: not there", "117.5s web Warning FailedMount: not there", "125.5s web Warning FailedMount: not there",
+			"141.5s web Warning FailedMount: not there", "173.5s web Warning FailedMount: not there")
+		n.stop()
+		rt.Close()
+	})
+}
+
+// ebbing are volumes that are missing for the first minute, and again after a hundred seconds.
+type ebbing struct {
+	*furniture
+	start time.Time
+}
+
+func (v *ebbing) Prepare(context.Context, *corev1.Pod) error {
+	if since := time.Since(v.start); since < time.Minute || since > 100*time.Second {
+		return errors.Join(errors.New("not there"), &kubelet.Refusal{Reason: "VolumeAttachmentLimitExceeded", Message: "the node is full"})
+	}
+	return nil
 }
 
 // hurried says when to try again.

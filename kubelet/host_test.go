@@ -130,6 +130,29 @@ func TestNothingRunsWithoutItsHost(t *testing.T) {
 	}
 }
 
+// TestNoSandboxWithoutSecurity: whatever of a sandbox's configuration is missing, having a place for logs does not make
+// up for it.
+func TestNoSandboxWithoutSecurity(t *testing.T) {
+	for _, part := range []string{"resolver", "namespaces", "security of the pod"} {
+		b := &brittle{part: part}
+		host := b.host()
+		host.Logs.Dir = t.TempDir()
+		simulate(t, simulated.Options{}, kubelet.Options{Host: host}, func(n *node) {
+			n.pods.Put(newPod("web"))
+			n.after(9 * time.Second)
+			sandboxes, err := n.runtime.ListSandboxes(t.Context(), cri.Filter{})
+			if err != nil || len(sandboxes) > 0 {
+				t.Errorf("without %s: sandboxes %+v, %v", part, sandboxes, err)
+			}
+			b.whole.Store(true)
+			n.after(2 * time.Second)
+			if phase := n.pod("web").Status.Phase; phase != corev1.PodRunning {
+				t.Errorf("without %s: the pod is %s ten seconds later", part, phase)
+			}
+		})
+	}
+}
+
 // TestMountsAreTriedAgain: failed mounts are retried after half a second, then after twice as long each time, up to two
 // minutes.
 func TestMountsAreTriedAgain(t *testing.T) {

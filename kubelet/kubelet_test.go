@@ -3,6 +3,7 @@ package kubelet_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -176,6 +177,35 @@ func TestPullsAtLeastEveryFiveMinutes(t *testing.T) {
 		n.after(time.Hour)
 		if last := tries[len(tries)-1].Sub(tries[len(tries)-2]); last < 300*time.Second || last > 310*time.Second {
 			t.Errorf("the last pause was %s", last)
+		}
+	})
+}
+
+// TestPullDelayStartsOverAfterCalm: the pauses between attempts to pull an image start over when it could be pulled for ten
+// minutes.
+func TestPullDelayStartsOverAfterCalm(t *testing.T) {
+	var failed []string
+	start := time.Now()
+	rt := simulated.Options{
+		Behave: func(op simulated.Operation) simulated.Outcome {
+			since := time.Since(start)
+			if op.Verb != simulated.PullImage || since > 60*time.Second && since < 900*time.Second {
+				return simulated.Outcome{}
+			}
+			failed = append(failed, fmt.Sprint(since.Truncate(time.Second)))
+			return simulated.Outcome{Err: errors.New("manifest unknown")}
+		},
+	}
+	simulate(t, rt, kubelet.Options{}, func(n *node) {
+		start = n.start
+		n.pods.Put(newPod("web", func(p *corev1.Pod) { p.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways }))
+		n.after(1000 * time.Second)
+		if err := n.runtime.Exit(n.container("main").ID, 1); err != nil {
+			t.Fatal(err)
+		}
+		n.after(100 * time.Second)
+		if got := strings.Join(failed, " "); !strings.HasPrefix(got, "0s 10s 30s 16m40s 16m50s ") {
+			t.Errorf("pulling failed after %s", got)
 		}
 	})
 }

@@ -164,6 +164,38 @@ func TestStartedIsNotAskedTwice(t *testing.T) {
 	})
 }
 
+// TestNotStartedIsAskedAgain: a container that had not started under an earlier kubelet is asked by the next, and not by
+// its other probes before.
+func TestNotStartedIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rt := simulated.New(simulated.Options{})
+		l := &probeLog{counts: map[string]int{}, answer: func(_ context.Context, path string) error {
+			if path == "/start" && time.Since(w.start) < 20*time.Second {
+				return errors.New("not yet")
+			}
+			return nil
+		}}
+		o := kubelet.Options{Host: kubelet.Host{Prober: l}}
+		n := w.run(rt, o)
+		w.pods.Put(newPod("web", withAllProbes, func(p *corev1.Pod) {
+			p.Spec.Containers[0].StartupProbe = getProbe("/start")
+			p.Spec.Containers[0].StartupProbe.FailureThreshold = 100
+		}))
+		n.after(10500 * time.Millisecond)
+		n.stop()
+		n = w.run(rt, o)
+		n.after(5 * time.Second)
+		if got := l.asked("/ready") + l.asked("/live"); got > 0 {
+			t.Errorf("asked %d times before it has started", got)
+		}
+		n.after(10 * time.Second)
+		w.expectStatuses("0s web Running main=running", "20.5s web Running Ready main=running")
+		n.stop()
+		rt.Close()
+	})
+}
+
 // probeLog is a Prober that counts the probes of each path.
 type probeLog struct {
 	mu     sync.Mutex

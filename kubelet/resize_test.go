@@ -348,6 +348,8 @@ func TestResizeIsInfeasible(t *testing.T) {
 		n.expectEventsAbout("Resize", "2s web Warning ResizeInfeasible: Pod resize Infeasible: "+cpu2+`,"error":"In-place pod resize is not supported on this node"}`)
 		n.resize("web", cpuOf("3"))
 		n.expectResized("web", "PodResizePending=Infeasible@3 since 2s given cpu:1, has cpu:1")
+		n.expectEventsAbout("Resize", "7s web Warning ResizeInfeasible: Pod resize Infeasible: "+
+			strings.NewReplacer(`"2"`, `"3"`, `:2`, `:3`).Replace(cpu2)+`,"error":"In-place pod resize is not supported on this node"}`)
 		n.resize("web", cpuOf("1"))
 		n.expectResized("web", "given cpu:1, has cpu:1")
 		n.stop()

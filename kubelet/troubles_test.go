@@ -93,6 +93,24 @@ func TestForcedDeletionInterrupts(t *testing.T) {
 	})
 }
 
+// TestGoneWhileItEnds: that a pod that is ending is gone from the API gives it no more time.
+func TestGoneWhileItEnds(t *testing.T) {
+	simulate(t, slow(), kubelet.Options{}, func(n *node) {
+		n.pods.Put(newPod("web"))
+		n.after(5 * time.Second)
+		n.remove("web", 30)
+		n.after(10 * time.Second)
+		n.pods.Delete("default", "web")
+		n.after(19900 * time.Millisecond)
+		if n.container("main").State != cri.ContainerRunning {
+			t.Error("it has ended already")
+		}
+		n.after(200 * time.Millisecond)
+		n.leftNothing()
+		n.expectEventsAbout("Killing", "5s web spec.containers{main} Normal Killing: Stopping container main")
+	})
+}
+
 // TestPodThatIsRemovedBehindItsBack: a pod removed from the runtime is recreated, even without events.
 func TestPodThatIsRemovedBehindItsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

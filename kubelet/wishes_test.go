@@ -109,6 +109,39 @@ func TestResizesAtOnce(t *testing.T) {
 	})
 }
 
+// TestResizeThatBecomesInfeasible: a resize that waited and turns out to be infeasible is told of, and not tried again
+// when there is room.
+func TestResizeThatBecomesInfeasible(t *testing.T) {
+	var reason atomic.Pointer[string]
+	reason.Store(ptr.To("Full"))
+	o := kubelet.Options{Registration: kubelet.Registration{Capacity: quantities("cpu", "4")}}
+	o.Host.Admitters = []kubelet.Admitter{kubelet.AdmitFunc(func(pod *corev1.Pod) *kubelet.Refusal {
+		if why := reason.Load(); *why != "" && pod.Name == "web" && pod.Generation > 1 {
+			return &kubelet.Refusal{Reason: *why, Message: "no room"}
+		}
+		return nil
+	})}
+	simulate(t, simulated.Options{}, o, func(n *node) {
+		n.pods.Put(resizable("web", "1"))
+		n.pods.Put(resizable("other", "1"))
+		n.pods.Put(resizable("third", "1"))
+		n.after(time.Second)
+		n.resize("web", cpuOf("2"))
+		n.expectResized("web", "PodResizePending=Deferred@2 since 1s given cpu:1, has cpu:1")
+		n.resize("other", cpuOf("3")) // so that there is always one that waits
+		n.expectEventsAbout("nothing")
+		reason.Store(ptr.To(corev1.PodReasonInfeasible))
+		n.resize("third", cpuOf("900m"))
+		n.expectResized("web", "PodResizePending=Infeasible@2 since 11s given cpu:1, has cpu:1")
+		n.expectEventsAbout(" web ", `11s web Warning ResizeInfeasible: Pod resize Infeasible: `+cpu2+`,"error":"no room"}`)
+		reason.Store(new(string))
+		n.resize("third", cpuOf("800m"))
+		n.after(10 * time.Minute)
+		n.expectResized("web", "PodResizePending=Infeasible@2 since 11s given cpu:1, has cpu:1")
+		n.expectResized("other", "PodResizePending=Deferred@2 since 6s given cpu:1, has cpu:1")
+	})
+}
+
 // TestResizeOfTheNewest: a pod whose resize is granted later has what else of it has changed meanwhile.
 func TestResizeOfTheNewest(t *testing.T) {
 	o := kubelet.Options{Registration: kubelet.Registration{Capacity: quantities("cpu", "2")}}
