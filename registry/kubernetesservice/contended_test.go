@@ -1,19 +1,24 @@
 package kubernetesservice_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/kubernetesservice"
+	"github.com/keelson-dev/keelson/registry/networking"
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/memory"
 )
@@ -143,6 +148,81 @@ func TestContended(t *testing.T) {
 			t.Error(got)
 		}
 	})
+}
+
+// TestObjectsContended: an object that another server makes differently or deletes at the same moment is no failure, and
+// what is missing is made again.
+func TestObjectsContended(t *testing.T) {
+	cidrs := schema.GroupResource{Group: "networking.k8s.io", Resource: "servicecidrs"}
+	services, ends := schema.GroupResource{Resource: "services"}, schema.GroupResource{Resource: "endpoints"}
+	named := metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"}
+	create := func(gr schema.GroupResource, obj registry.Object) func(context.Context, registry.Access) error {
+		return func(ctx context.Context, other registry.Access) error {
+			_, err := other.Create(ctx, gr, obj)
+			return err
+		}
+	}
+	remove := func(gr schema.GroupResource) func(context.Context, registry.Access) error {
+		return func(ctx context.Context, other registry.Access) error {
+			return other.Delete(ctx, registry.ObjectKey{Resource: gr, Namespace: "default", Name: "kubernetes"}, metav1.DeleteOptions{})
+		}
+	}
+	for name, c := range map[string]struct {
+		key       string
+		meanwhile func(context.Context, registry.Access) error
+		ip        string // the service's in the end, if not the first
+		running   bool   // a server has made everything before, and another one with another port starts
+		again     bool   // the next round repairs it
+	}{
+		"ServiceCIDR made": {key: cidrPlace, meanwhile: create(cidrs, networking.Default(networks("10.96.0.0/12")))},
+		"service made": {key: servicePlace, meanwhile: create(services, &corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.0.9", Ports: []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}}}}), ip: "10.96.0.9"},
+		"endpoints made":    {key: endpointsPlace, meanwhile: create(ends, &corev1.Endpoints{ObjectMeta: named})},
+		"endpoints deleted": {key: endpointsPlace, meanwhile: remove(ends), running: true},
+		"service deleted":   {key: servicePlace, meanwhile: remove(services), running: true, again: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &interrupted{Store: memory.New(memory.Options{}), key: c.key}
+				r, other := open(t, store, networks("10.96.0.0/12")...), open(t, store.Store, networks("10.96.0.0/12")...)
+				port := 6443
+				server := func() *kubernetesservice.Service {
+					s, err := kubernetesservice.New(r, store, at("192.0.2.1", port))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return s
+				}
+				if c.running {
+					if err := server().Once(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					port = 7443
+				}
+				store.meanwhile = func(storage.Record) error { return c.meanwhile(t.Context(), other.Access()) }
+				s := server()
+				if err := s.Once(t.Context()); (err != nil) != c.again || c.again && !errors.Is(err, registry.ErrNotFound) || store.meanwhile != nil {
+					t.Errorf("%v, interrupted %t", err, store.meanwhile == nil)
+				}
+				synctest.Wait()
+				if err := s.Once(t.Context()); err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+				if got, want := endpoints(t, r), fmt.Sprintf("192.0.2.1 https=%d/TCP", port); got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+				svc, ok := get[*corev1.Service](t, r, "", "services", "default", "kubernetes")
+				if !ok || svc.Spec.ClusterIP != cmp.Or(c.ip, "10.96.0.1") || len(svc.Spec.Ports) != 1 || svc.Spec.Ports[0].Port != 443 {
+					t.Errorf("service %+v", svc)
+				}
+				if cidr, _ := get[*networkingv1.ServiceCIDR](t, r, cidrs.Group, cidrs.Resource, "", "kubernetes"); cidr == nil || len(cidr.Status.Conditions) != 1 {
+					t.Errorf("ServiceCIDR %+v", cidr)
+				}
+			})
+		})
+	}
 }
 
 // TestExpiry: a lease that was not renewed for one and a half intervals is deleted, unless somebody else does so or its

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,7 +16,9 @@ import (
 
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/core"
+	"github.com/keelson-dev/keelson/registry/discovery"
 	"github.com/keelson-dev/keelson/registry/kubernetesservice"
+	"github.com/keelson-dev/keelson/registry/networking"
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
@@ -41,7 +44,7 @@ func change[T registry.Object](t *testing.T, r *registry.Registry, resource stri
 // by an administrator stay.
 func TestPortsAreCorrectedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New(memory.Options{})
+		store := newRefusing()
 		r := open(t, store, networks("10.96.0.0/12")...)
 		service := func() *corev1.Service {
 			svc, ok := get[*corev1.Service](t, r, "", "services", "default", "kubernetes")
@@ -74,10 +77,24 @@ func TestPortsAreCorrectedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		e, _ := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes")
-		if port := service().Spec.Ports[0].Port; port != 444 || e.Subsets[0].Ports[0].Port != 1 {
-			t.Errorf("port %d, endpoints %+v: an administrator's change was undone", port, e.Subsets)
+		kept := func(when string) {
+			e, _ := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes")
+			if port := service().Spec.Ports[0].Port; port != 444 || e.Subsets[0].Ports[0].Port != 1 {
+				t.Errorf("%s: port %d, endpoints %+v: an administrator's change was undone", when, port, e.Subsets)
+			}
 		}
+		kept("running")
+		// A failure does not make it start again.
+		store.read = "/registry/masterleases/"
+		if err := first.Once(t.Context()); !errors.Is(err, errRefused) {
+			t.Errorf("without leases: %v", err)
+		}
+		store.read = ""
+		if err := first.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		kept("after a failure")
 		// It restarts, as a node port and with an extra port.
 		change(t, r, "services", func(svc *corev1.Service) {
 			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "more", Port: 9, TargetPort: intstr.FromInt32(9), Protocol: corev1.ProtocolTCP})
@@ -101,31 +118,54 @@ func TestPortsAreCorrectedOnce(t *testing.T) {
 
 // TestNotServed: the missing kinds of a registry are reported, and the rest is done.
 func TestNotServed(t *testing.T) {
-	store := memory.New(memory.Options{})
-	r, err := registry.New(store, core.Kinds(core.Options{}), registry.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
-	if err := r.WaitSynced(ctx); err != nil {
-		t.Fatal(err)
-	}
-	s, err := kubernetesservice.New(r, store, at("192.0.2.1", 6443))
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = s.Once(ctx)
-	if err == nil || !strings.Contains(err.Error(), "ServiceCIDR: not served") || !strings.Contains(err.Error(), "endpoints: delete EndpointSlice of another family: not served") {
-		t.Errorf("told %v", err)
-	}
-	if e, ok := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes"); !ok || len(e.Subsets) != 1 || e.Subsets[0].Addresses[0].IP != "192.0.2.1" {
-		t.Errorf("endpoints %+v", e)
-	}
-	cancel()
-	if err := errors.Join(<-done, store.Close()); err != nil {
-		t.Error(err)
+	all := slices.Concat(core.Kinds(core.Options{}), discovery.Kinds(), networking.Kinds())
+	const none = "endpoints: delete EndpointSlice of another family: not served"
+	for name, c := range map[string]struct {
+		missing, want []string
+	}{
+		"core only":   {[]string{"servicecidrs", "endpointslices"}, []string{"ServiceCIDR: not served", none}},
+		"services":    {[]string{"services"}, []string{"service: services are not served"}},
+		"endpoints":   {[]string{"endpoints"}, []string{"endpoints: write Endpoints: not served"}},
+		"leases only": {[]string{"servicecidrs", "services", "endpoints", "endpointslices"}, []string{"ServiceCIDR: not served", "service: services are not served", "endpoints: write Endpoints: not served"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := memory.New(memory.Options{})
+			kinds := slices.DeleteFunc(slices.Clone(all), func(k registry.Kind) bool { return slices.Contains(c.missing, k.GroupResource().Resource) })
+			r, err := registry.New(store, kinds, registry.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- r.Run(ctx) }()
+			if err := r.WaitSynced(ctx); err != nil {
+				t.Fatal(err)
+			}
+			s, err := kubernetesservice.New(r, store, at("192.0.2.1", 6443))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Once(ctx); errString(err) != strings.Join(c.want, "\n") {
+				t.Errorf("told %v, want %q", err, c.want)
+			}
+			if !slices.Contains(c.missing, "endpoints") {
+				if e, ok := get[*corev1.Endpoints](t, r, "", "endpoints", "default", "kubernetes"); !ok || len(e.Subsets) != 1 || e.Subsets[0].Addresses[0].IP != "192.0.2.1" {
+					t.Errorf("endpoints %+v", e)
+				}
+			}
+			if !slices.Contains(c.missing, "services") && !slices.Contains(c.missing, "servicecidrs") {
+				if _, ok := get[*corev1.Service](t, r, "", "services", "default", "kubernetes"); !ok {
+					t.Error("there is no service")
+				}
+			}
+			if _, err := store.Get(ctx, leasePlace); err != nil {
+				t.Errorf("the lease: %v", err)
+			}
+			cancel()
+			if err := errors.Join(<-done, store.Close()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

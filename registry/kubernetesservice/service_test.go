@@ -298,7 +298,12 @@ func TestLeasesThatEnd(t *testing.T) {
 		endOne := begin(t, one, store, at("192.0.2.1", 6443))
 		crashing := &lessor{Store: store.Store, ends: map[string]*time.Timer{}}
 		crash := begin(t, two, crashing, at("192.0.2.2", 6443))
-		time.Sleep(time.Minute)
+		for range 60 { // no lease ends while its server runs
+			time.Sleep(time.Second)
+			if page, err := store.List(t.Context(), "/registry/masterleases/", storage.ListOptions{}); err != nil || len(page.Records) != 2 {
+				t.Fatalf("leases: %+v %v", page.Records, err)
+			}
+		}
 		if got := endpoints(t, one); got != "192.0.2.1,192.0.2.2 https=6443/TCP" {
 			t.Error(got)
 		}

@@ -172,4 +172,8 @@ func TestStatusColumn(t *testing.T) {
 	if got := cell(); got != "Succeeded" {
 		t.Errorf("in the end: %v", got)
 	}
+	m.Status.Conditions = []metav1.Condition{condition("Running", "True"), condition("Succeeded", "False"), condition("Failed", "Unknown")}
+	if got := cell(); got != "Running" {
+		t.Errorf("on the way: %v", got)
+	}
 }
