@@ -218,6 +218,22 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("port %v", port)
 	}
 
+	for name, tt := range map[string]struct {
+		webhook *apiextensionsv1.WebhookConversion
+		stays   bool
+	}{
+		"none": {}, "empty": {webhook: &apiextensionsv1.WebhookConversion{}},
+		"versions":    {&apiextensionsv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}}, true},
+		"no versions": {&apiextensionsv1.WebhookConversion{ConversionReviewVersions: []string{}}, true},
+		"client":      {&apiextensionsv1.WebhookConversion{ClientConfig: &apiextensionsv1.WebhookClientConfig{}}, true},
+	} {
+		crd := widgets()
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter, Webhook: tt.webhook}
+		if k.Rules.Default(crd); (crd.Spec.Conversion.Webhook != nil) != tt.stays {
+			t.Errorf("%s: %+v", name, crd.Spec.Conversion.Webhook)
+		}
+	}
+
 	malformed := widgets()
 	inSpec(malformed, func(s *apiextensionsv1.JSONSchemaProps) { s.Default = &apiextensionsv1.JSON{Raw: []byte("{")} })
 	k.Rules.Default(malformed)

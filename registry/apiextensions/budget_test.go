@@ -87,6 +87,10 @@ func TestBudget(t *testing.T) {
 			`{type: object, x-kubernetes-validations: [{rule: "true", messageExpression: "string(self.z.all(x, self.z.all(y, x == y)))"}], properties: {` + many + `z: {type: array, items: {type: integer}}}}`,
 			[]string{"spec.z (maxItems)"},
 		},
+		"a bound of something else": {
+			`{type: object, maxItems: 0, properties: {list: {type: array, maxProperties: 0, items: {type: integer}, x-kubernetes-validations: [{rule: "self.all(a, self.all(b, a == b))"}]}}}`,
+			[]string{"spec.list (maxItems)"},
+		},
 		"bounds that are too large": {
 			`{type: object, properties: {list: {type: array, maxItems: 100000, items: {type: integer}, x-kubernetes-validations: [{rule: "self.all(a, self.all(b, a == b))"}]}}}`,
 			[]string{""},
@@ -202,6 +206,46 @@ func TestBudgetOfMany(t *testing.T) {
 	}
 	if refused != 150 || explained == 0 || explained > 110 {
 		t.Errorf("%d refused, %d explained", refused, explained)
+	}
+}
+
+// TestBudgetOfNames: how many places are named is bounded, the more so in a large schema.
+func TestBudgetOfNames(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lists, others int
+		want          int
+	}{"many": {35, 0, 30}, "few in a large schema": {20, 6000, 14}} {
+		t.Run(name, func(t *testing.T) {
+			var properties, rule strings.Builder
+			for i := range tt.lists {
+				fmt.Fprintf(&properties, "l%02d: {type: array, items: {type: integer}}, ", i)
+				if i > 0 {
+					rule.WriteString(" && ")
+				}
+				fmt.Fprintf(&rule, "self.l%02d.all(x, self.l%02d.all(y, x == y))", i, i)
+			}
+			for i := range tt.others {
+				fmt.Fprintf(&properties, "o%04d: {type: integer}, ", i)
+			}
+			rules := apiextensions.Kinds()[0].Rules
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			text := `{metadata: {name: widgets.example.com}, spec: {group: example.com, scope: Cluster, names: {plural: widgets, kind: Widget}, versions: [{name: v1, served: true, storage: true,
+				schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {` + properties.String() + `}, x-kubernetes-validations: [{rule: "` + rule.String() + `"}]}}}}}]}}`
+			if err := yaml.UnmarshalStrict([]byte(text), crd); err != nil {
+				t.Fatal(err)
+			}
+			rules.Default(crd)
+			rules.PrepareCreate(t.Context(), crd)
+			got := -1
+			for _, e := range texts(rules.Validate(crd).ToAggregate().Errors()) {
+				if _, places, ok := strings.Cut(e, "; these have no bound: "); ok && !strings.Contains(e, "contributed to") {
+					got = strings.Count(places, ",") + 1
+				}
+			}
+			if got != tt.want {
+				t.Errorf("%d are named, want %d", got, tt.want)
+			}
+		})
 	}
 }
 
