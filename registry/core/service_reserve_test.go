@@ -48,17 +48,13 @@ func serveRange(t testing.TB, store storage.Store, ports allocation.PortRange, n
 	if s.ports, err = allocation.NewPorts(store, ports); err != nil {
 		t.Fatal(err)
 	}
-	var prefixes []netip.Prefix
-	for _, network := range networks {
-		prefixes = append(prefixes, netip.MustParsePrefix(network))
-	}
-	kinds := core.Kinds(core.Options{Services: core.Services{Networks: prefixes, NodePorts: s.ports}})
+	kinds := core.Kinds(core.Options{Services: core.Services{Networks: prefixes(networks...), NodePorts: s.ports}})
 	if s.registry, err = registry.New(store, append(kinds, networking.Kinds()...), registry.Options{Identifiers: registry.Seeded(1)}); err != nil {
 		t.Fatal(err)
 	}
 	run(t, s.registry)
-	s.services, _ = s.registry.Resource(schema.GroupResource{Resource: "services"})
-	_, err = s.registry.Access().Create(t.Context(), cidrs(), networking.Default(prefixes))
+	s.services, _ = s.registry.Resource(services())
+	_, err = s.registry.Access().Create(t.Context(), cidrs(), networking.Default(prefixes(networks...)))
 	if err != nil && !errors.Is(err, registry.ErrExists) {
 		t.Fatal(err)
 	}
@@ -79,6 +75,16 @@ func run(t testing.TB, r *registry.Registry) {
 	if err := r.WaitSynced(ctx); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func services() schema.GroupResource { return schema.GroupResource{Resource: "services"} }
+
+func prefixes(networks ...string) []netip.Prefix {
+	var prefixes []netip.Prefix
+	for _, network := range networks {
+		prefixes = append(prefixes, netip.MustParsePrefix(network))
+	}
+	return prefixes
 }
 
 func cidrs() schema.GroupResource {

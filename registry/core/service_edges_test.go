@@ -1,0 +1,200 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/registry/allocation"
+	"github.com/keelson-dev/keelson/registry/core"
+	"github.com/keelson-dev/keelson/registry/registrytest"
+	"github.com/keelson-dev/keelson/storage/memory"
+)
+
+// dualKind returns the kind of services of a cluster with two families.
+func dualKind(t *testing.T) registry.Kind {
+	t.Helper()
+	return registrytest.Find(t, core.Kinds(core.Options{Services: core.Services{Networks: prefixes(v4, v6)}}), "services")
+}
+
+// TestServiceFamilyChanges: the second family and its address may be added and released; the first stays.
+func TestServiceFamilyChanges(t *testing.T) {
+	const single, prefer, require = corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack
+	stored := func(change ...func(*corev1.Service)) *corev1.Service {
+		svc := service()
+		svc.Spec.Type = corev1.ServiceTypeClusterIP
+		for _, f := range change {
+			f(svc)
+		}
+		return svc
+	}
+	all := func(change ...func(*corev1.Service)) func(*corev1.Service) {
+		return func(svc *corev1.Service) {
+			for _, f := range change {
+				f(svc)
+			}
+		}
+	}
+	k := dualKind(t)
+	both := stored(clusterIPs("10.96.0.9", "fd00::9"), families(require, "IPv4", "IPv6"))
+	registrytest.Update(t, k, "", both, []serviceChange{
+		{Name: "the policy alone", To: func(svc *corev1.Service) { svc.Spec.IPFamilyPolicy = new(single) }},
+		{Name: "everything at once", To: all(clusterIPs("10.96.0.9"), families(single, "IPv4"))},
+		{Name: "an address without the policy", To: clusterIPs("10.96.0.9"), Refused: []string{
+			`spec.ipFamilyPolicy: Invalid value: "RequireDualStack": must be set to 'SingleStack' when releasing the secondary clusterIP`, `spec.ipFamilyPolicy: Invalid value: "RequireDualStack": must be 'SingleStack' to release the secondary cluster IP`}},
+		{Name: "a family without the policy", To: families(require, "IPv4"), Refused: []string{
+			`spec.ipFamilyPolicy: Invalid value: "RequireDualStack": must be set to 'SingleStack' when releasing the secondary ipFamily`, `spec.ipFamilyPolicy: Invalid value: "RequireDualStack": must be 'SingleStack' to release the secondary IP family`}},
+		{Name: "both without the policy", To: all(clusterIPs("10.96.0.9"), families(prefer, "IPv4")), Refused: []string{
+			`spec.ipFamilyPolicy: Invalid value: "PreferDualStack": must be set to 'SingleStack' when releasing the secondary clusterIP`, `spec.ipFamilyPolicy: Invalid value: "PreferDualStack": must be set to 'SingleStack' when releasing the secondary ipFamily`, `spec.ipFamilyPolicy: Invalid value: "PreferDualStack": must be 'SingleStack' to release the secondary cluster IP`, `spec.ipFamilyPolicy: Invalid value: "PreferDualStack": must be 'SingleStack' to release the secondary IP family`}},
+		{Name: "the first of both", To: all(clusterIPs("fd00::9"), families(single, "IPv6")), Refused: []string{
+			`spec.clusterIPs[0]: Invalid value: ["fd00::9"]: ` + fixed, `spec.ipFamilies[0]: Invalid value: ["fd00::9"]: ` + fixed}},
+		{Name: "the first family", To: families(single, "IPv6"), Refused: []string{
+			`spec.ipFamilies[0]: Invalid value: ["10.96.0.9","fd00::9"]: ` + fixed, "spec.clusterIPs[0]: Invalid value: \"10.96.0.9\": expected an IPv6 value as indicated by `ipFamilies[0]`"}},
+		{Name: "all addresses without the policy", To: all(func(svc *corev1.Service) { svc.Spec.ClusterIP, svc.Spec.ClusterIPs = "", nil }, families(require, "IPv4")), Refused: []string{
+			`spec.ipFamilyPolicy: Invalid value: "RequireDualStack": must be set to 'SingleStack' when releasing the secondary ipFamily`, `spec.ipFamilyPolicy: Invalid value: "RequireDualStack": must be 'SingleStack' to release the secondary IP family`}},
+		{Name: "an empty list", To: func(svc *corev1.Service) { svc.Spec.ClusterIP, svc.Spec.ClusterIPs = "", []string{} }},
+		{Name: "no families", To: func(svc *corev1.Service) { svc.Spec.IPFamilies = nil }},
+		{Name: "no families and one stack", To: func(svc *corev1.Service) { svc.Spec.IPFamilies, svc.Spec.IPFamilyPolicy = nil, new(single) }},
+		{Name: "another preference", To: families(prefer, "IPv4", "IPv6")},
+		{Name: "the order", To: families(require, "IPv6", "IPv4"), Refused: []string{
+			`spec.ipFamilies[0]: Invalid value: ["IPv6","IPv4"]: ` + fixed,
+			"spec.clusterIPs[0]: Invalid value: \"10.96.0.9\": expected an IPv6 value as indicated by `ipFamilies[0]`",
+			"spec.clusterIPs[1]: Invalid value: \"fd00::9\": expected an IPv4 value as indicated by `ipFamilies[1]`"}},
+	})
+	one := stored(clusterIPs("10.96.0.9"), families(single, "IPv4"))
+	registrytest.Update(t, k, "", one, []serviceChange{
+		{Name: "one more", To: all(clusterIPs("10.96.0.9", "fd00::9"), families(require, "IPv4", "IPv6"))},
+		{Name: "one more that is none", To: clusterIPs("10.96.0.9", "None"), Refused: []string{`spec.clusterIPs[1]: Invalid value: "None": ` + badIP}},
+	})
+	headless := stored(clusterIPs("None"), families(single, "IPv4"))
+	registrytest.Update(t, k, "", headless, []serviceChange{
+		{Name: "the other family", To: families(single, "IPv6")},
+		{Name: "with an address", To: all(clusterIPs("fd00::9"), families(single, "IPv6")), Refused: []string{
+			`spec.clusterIPs[0]: Invalid value: ["fd00::9"]: ` + fixed}},
+	})
+	six := stored(clusterIPs("fd00::9"), families(single, "IPv6"))
+	registrytest.Update(t, k, "", six, []serviceChange{
+		{Name: "headless", To: all(clusterIPs("None"), families(single, "IPv4")), Refused: []string{
+			`spec.clusterIPs[0]: Invalid value: ["None"]: ` + fixed}},
+		{Name: "no name of a type", To: func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeExternalName }, Refused: []string{
+			`spec.externalName: Required value`}},
+	})
+}
+
+// TestServiceLosesAddresses: a service that becomes another name loses its addresses, whichever of the two fields a client
+// sends unchanged or clears, and keeps those that the client changes, which are refused.
+func TestServiceLosesAddresses(t *testing.T) {
+	k := dualKind(t)
+	stored := service()
+	clusterIPs("10.96.0.9")(stored)
+	families(corev1.IPFamilyPolicySingleStack, "IPv4")(stored)
+	named := func(ip string, ips ...string) func(*corev1.Service) {
+		return func(svc *corev1.Service) {
+			svc.Spec.Type, svc.Spec.ExternalName, svc.Spec.Ports = corev1.ServiceTypeExternalName, "example.com", nil
+			svc.Spec.ClusterIP, svc.Spec.ClusterIPs = ip, ips
+		}
+	}
+	const refused = `spec.clusterIPs: Forbidden: may not be set for ExternalName services`
+	registrytest.Update(t, k, "", stored, []serviceChange{
+		{Name: "unchanged", To: named("10.96.0.9", "10.96.0.9")},
+		{Name: "the first alone", To: named("10.96.0.9")},
+		{Name: "the list alone", To: named("", "10.96.0.9")},
+		{Name: "neither", To: named("")},
+		{Name: "others", To: named("10.96.0.8", "10.96.0.8"), Refused: []string{refused}},
+		{Name: "another first", To: named("10.96.0.8", "10.96.0.9"), Refused: []string{refused}},
+		{Name: "another list", To: named("10.96.0.9", "10.96.0.8"), Refused: []string{refused}},
+	})
+}
+
+// TestServiceKeepsNodePortsSetting: whether node ports are allocated may only be set for load balancers, even if it was not
+// set before.
+func TestServiceKeepsNodePortsSetting(t *testing.T) {
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "services")
+	const refused = "spec.allocateLoadBalancerNodePorts: " + onlyLB
+	becomes := func(allocate *bool) func(*corev1.Service) {
+		return func(svc *corev1.Service) {
+			svc.Spec.Type, svc.Spec.AllocateLoadBalancerNodePorts = corev1.ServiceTypeNodePort, allocate
+		}
+	}
+	for _, c := range []struct {
+		before, now *bool
+		want        string
+	}{{nil, nil, ""}, {nil, new(true), refused}, {new(true), new(true), ""}, {new(true), new(false), refused}, {new(false), new(false), ""}, {new(true), nil, ""}} {
+		old := balanced()
+		registrytest.Prepare(k, old)
+		old.Spec.AllocateLoadBalancerNodePorts = c.before
+		svc := old.DeepCopy()
+		becomes(c.now)(svc)
+		svc.Spec.HealthCheckNodePort, svc.Spec.LoadBalancerClass = 0, nil
+		errs := registrytest.Replace(k, "", svc, old)
+		var got []string
+		for _, err := range errs {
+			got = append(got, err.Error())
+		}
+		if strings.Join(got, "\n") != c.want {
+			t.Errorf("%v becomes %v: %q", c.before, c.now, got)
+		}
+	}
+}
+
+// TestServicesWithoutFamilies: a registry without networks assigns no addresses, and one with networks assigns them to
+// services from that time when they are written.
+func TestServicesWithoutFamilies(t *testing.T) {
+	store := memory.New(memory.Options{})
+	ports, err := allocation.NewPorts(store, allocation.PortRange{First: 30000, Size: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := registry.New(store, core.Kinds(core.Options{Services: core.Services{NodePorts: ports}}), registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, r)
+	s := &server{t: t, registry: r, ports: ports}
+	s.services, _ = r.Resource(services())
+	for _, name := range []string{"a", "b"} {
+		svc, err := s.create(withType(name, corev1.ServiceTypeNodePort), false)
+		if err != nil || shape(svc) != "2 ports [IPv4]" {
+			t.Fatalf("%v, %v", svc, err)
+		}
+	}
+	s.remove("b")
+	later := serve(t, store, v4)
+	svc, err := later.update("a", func(svc *corev1.Service) { svc.Labels = map[string]string{"a": "b"} }, false)
+	if err != nil || shape(svc) != "v4 2 ports [IPv4]" {
+		t.Errorf("%v, %v", svc, err)
+	}
+	later.consistent()
+}
+
+// TestServiceAddressAsWritten: an address stays as the client wrote it.
+func TestServiceAddressAsWritten(t *testing.T) {
+	s := serve(t, memory.New(memory.Options{}), v6)
+	for _, dry := range []bool{true, false} {
+		svc, err := s.create(withType("a", corev1.ServiceTypeClusterIP, clusterIPs("FD00:0::9")), dry)
+		if err != nil || svc.Spec.ClusterIP != "FD00:0::9" || !slices.Equal(svc.Spec.ClusterIPs, []string{"FD00:0::9"}) {
+			t.Errorf("%v, %v", svc, err)
+		}
+	}
+	s.consistent()
+}
+
+// TestServiceAbandoned: a client that is gone gets no addresses, and the error says that it is gone.
+func TestServiceAbandoned(t *testing.T) {
+	s := serve(t, memory.New(memory.Options{}), v4)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	svc := withType("a", corev1.ServiceTypeNodePort)
+	s.services.Rules.Default(svc)
+	if _, err := s.services.Create(ctx, svc, registry.CreateOptions{}); !errors.Is(err, context.Canceled) || errors.Is(err, registry.ErrInternal) {
+		t.Errorf("told %v", err)
+	}
+	if taken := s.taken(); len(taken) > 0 {
+		t.Errorf("taken %v", taken)
+	}
+}
