@@ -2,6 +2,8 @@ package core_test
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +104,21 @@ func TestScopeOperators(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestActionsOfPods: what clients send to the actions of pods is of upstream's kinds.
+func TestActionsOfPods(t *testing.T) {
+	kinds := core.Kinds(core.Options{})
+	got := map[string]string{}
+	for _, k := range kinds {
+		for name, action := range k.Sub.Actions {
+			got[k.Plural+"/"+name] = fmt.Sprintf("%T", action.New())
+		}
+	}
+	want := map[string]string{"pods/binding": "*v1.Binding", "pods/eviction": "*v1.Eviction"}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v", got)
 	}
 }
 

@@ -57,6 +57,7 @@ func TestNode(t *testing.T) {
 			`metadata.annotations: Invalid value: "scheduler.alpha.kubernetes.io/taints": json: cannot unmarshal object into Go value of type []core.Taint`}},
 		{Name: "avoids nonsense", To: annotate(avoid, `[]`), Refused: []string{
 			`metadata.annotations.AvoidPods: Invalid value: "scheduler.alpha.kubernetes.io/preferAvoidPods": json: cannot unmarshal array into Go value of type v1.AvoidPods`}},
+		{Name: "avoids a controller", To: annotate(avoid, `{"preferAvoidPods":[{"podSignature":{"podController":{"kind":"X","controller":true}}}]}`)},
 		{Name: "avoids whom", To: annotate(avoid, `{"preferAvoidPods":[{"podSignature":{}}]}`), Refused: []string{
 			`metadata.annotations.scheduler.alpha.kubernetes.io/preferAvoidPods[0].PodSignature: Required value`}},
 		{Name: "avoids no controller", To: annotate(avoid, `{"preferAvoidPods":[{"podSignature":{"podController":{"kind":"X"}}}]}`), Refused: []string{

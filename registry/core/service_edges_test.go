@@ -198,3 +198,92 @@ func TestServiceAbandoned(t *testing.T) {
 		t.Errorf("taken %v", taken)
 	}
 }
+
+// portless is a store that refuses to create or to update the record of node ports.
+type portless struct {
+	*memory.Store
+	create, update bool
+}
+
+const portsPlace = "/registry/ranges/servicenodeports"
+
+func (p *portless) Create(ctx context.Context, key string, value []byte) (int64, error) {
+	if p.create && key == portsPlace {
+		return 0, errBroken
+	}
+	return p.Store.Create(ctx, key, value)
+}
+
+func (p *portless) Update(ctx context.Context, key string, value []byte, expected int64) (int64, error) {
+	if p.update && key == portsPlace {
+		return 0, errBroken
+	}
+	return p.Store.Update(ctx, key, value, expected)
+}
+
+// TestServiceWithoutPorts: a service whose node ports cannot be recorded is refused, and gives its address back.
+func TestServiceWithoutPorts(t *testing.T) {
+	store := &portless{Store: memory.New(memory.Options{}), create: true}
+	s := serve(t, store, v4)
+	refused := func(when string) {
+		t.Helper()
+		_, err := s.create(withType("a", corev1.ServiceTypeNodePort), false)
+		if got := fields(err); !errors.Is(err, registry.ErrInternal) || !strings.HasPrefix(got, "failed to allocate a nodePort: ") || !strings.Contains(got, errBroken.Error()) {
+			t.Errorf("%s: %v", when, err)
+		}
+		s.consistent()
+	}
+	refused("no record can be made")
+	store.create, store.update = false, true
+	refused("the record cannot be changed")
+	store.update = false
+	if svc, err := s.create(withType("a", corev1.ServiceTypeNodePort), false); err != nil || shape(svc) != "v4 2 ports [IPv4]" {
+		t.Errorf("in the end: %v, %v", svc, err)
+	}
+	s.consistent()
+}
+
+// TestServicesWithoutPorts: a registry without node ports assigns none.
+func TestServicesWithoutPorts(t *testing.T) {
+	r, err := registry.New(memory.New(memory.Options{}), core.Kinds(core.Options{}), registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, r)
+	s := &server{t: t, registry: r}
+	s.services, _ = r.Resource(services())
+	for _, kind := range []corev1.ServiceType{corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer} {
+		if svc, err := s.create(withType(strings.ToLower(string(kind)), kind, local), false); err != nil || shape(svc) != "[IPv4]" {
+			t.Errorf("%s: %v, %v", kind, svc, err)
+		}
+	}
+}
+
+// TestServiceFamiliesByHand: a headless service may name a family that the cluster does not have if its endpoints are managed
+// by hand, also beside the one that it had, and gets no address for it.
+func TestServiceFamiliesByHand(t *testing.T) {
+	s := serve(t, memory.New(memory.Options{}), v4)
+	byHand := func(svc *corev1.Service) { svc.Spec.Selector = nil }
+	const single, require = corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyRequireDualStack
+	svc, err := s.create(withType("a", corev1.ServiceTypeClusterIP, clusterIPs("None"), byHand, families(single, "IPv4")), false)
+	if err != nil || shape(svc) != "None [IPv4]" {
+		t.Fatalf("%v, %v", svc, err)
+	}
+	if svc, err = s.update("a", families(require, "IPv4", "IPv6"), false); err != nil || shape(svc) != "None [IPv4 IPv6]" {
+		t.Errorf("%v, %v", svc, err)
+	}
+	if svc, err = s.update("a", families(single, "IPv6"), false); err != nil || shape(svc) != "None [IPv6]" {
+		t.Errorf("%v, %v", svc, err)
+	}
+	if _, err = s.create(withType("b", corev1.ServiceTypeClusterIP), false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = s.update("b", func(svc *corev1.Service) {
+		byHand(svc)
+		clusterIPs("None")(svc)
+		families(require, "IPv4", "IPv6")(svc)
+	}, false); !errors.Is(err, registry.ErrInvalid) {
+		t.Errorf("told %v", err)
+	}
+	s.consistent()
+}
