@@ -2,6 +2,7 @@ package plugins_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -183,3 +184,28 @@ func TestPreemptionForgets(t *testing.T) {
 type counting struct{ scheduler.Predicate }
 
 func (counting) Signature(b []byte, _ *corev1.Pod) ([]byte, bool) { return b, true }
+
+// What is not known because a predicate failed is found out the next time.
+func TestPreemptionForgetsFailures(t *testing.T) {
+	fails := 1
+	profile := scheduler.Profile{Plugins: scheduler.With(plugins.Default(), scheduler.Enabled{Plugin: counting{scheduler.PredicateFunc("Fails",
+		func(_ *corev1.Pod, n *scheduler.NodeInfo) *scheduler.Refusal {
+			if len(n.Pods) > 0 {
+				return nil
+			}
+			if fails--; fails >= 0 {
+				return &scheduler.Refusal{Err: errors.New("boom")}
+			}
+			return nil
+		})}})}
+	planner := scheduler.NewPlanner(&profile)
+	s := scheduler.NewSnapshot([]*corev1.Node{node("n", "cpu", "4", "pods", "9")}, []*corev1.Pod{running(t, "p n 4 0 0")})
+	for i, want := range []string{`preemption: running "Fails" filter plugin: boom`, ""} {
+		vip := running(t, fmt.Sprintf("vip%d - 4 20 0", i))
+		vip.Spec.NodeName = ""
+		n, err := plugins.DefaultPreemption{}.Preempt(context.Background(), planner.Trial(vip, s, "DefaultPreemption"))
+		if (err == nil) != (want == "") || err != nil && err.Error() != want || err == nil && n.Node != "n" {
+			t.Errorf("%d: %+v, %v", i, n, err)
+		}
+	}
+}

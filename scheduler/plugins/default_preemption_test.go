@@ -293,7 +293,7 @@ func TestPreemptionIsNotRepeated(t *testing.T) {
 func TestPreemptionCandidates(t *testing.T) {
 	var nodes []*corev1.Node
 	var pods []*corev1.Pod
-	for i := range 250 {
+	for i := range 1050 {
 		name := fmt.Sprintf("n%03d", i)
 		nodes = append(nodes, node(name, "cpu", "4", "pods", "9"))
 		label := "x"
@@ -319,6 +319,7 @@ func TestPreemptionCandidates(t *testing.T) {
 	}{
 		"at least 100":      {plugins.Candidates{}, 250, 1, 100},
 		"all of fewer":      {plugins.Candidates{}, 60, 1, 60},
+		"a tenth of many":   {plugins.Candidates{}, 1050, 1, 105},
 		"a percentage":      {plugins.Candidates{Percentage: 50, Absolute: 1}, 250, 1, 125},
 		"a percentage only": {plugins.Candidates{Percentage: 10}, 250, 1, 25},
 		"a number":          {plugins.Candidates{Absolute: 30}, 250, 1, 30},

@@ -1,9 +1,12 @@
 package plugins_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/groups"
@@ -88,5 +91,106 @@ func TestWithGroupsCopies(t *testing.T) {
 	var none *groups.Groups
 	if of(all) != [2]any{g, g} || of(given) != [2]any{none, none} {
 		t.Errorf("given are %v now, got %v", given, all)
+	}
+}
+
+// A node that comes to a new domain is not kept by what there is in others.
+func TestNodeThatComesToANewDomain(t *testing.T) {
+	profile := scheduler.Profile{Plugins: []scheduler.Enabled{{Plugin: plugins.InterPodAffinity{}}}}
+	planner := scheduler.NewPlanner(&profile)
+	nodes := street()[:2]
+	for name, alone := range map[string]*corev1.Pod{
+		"unwanted": guest("1", "", apart(term("zone", app("web"))), living("a")), "apart": guest("1", "app=web", living("a")),
+	} {
+		state := scheduler.NewSnapshot(nodes, []*corev1.Pod{alone}).State()
+		p := guest("p", "app=web")
+		if name == "apart" {
+			p = guest("p", "", apart(term("zone", app("web"))))
+		}
+		if d := planner.Schedule(p, state.Snapshot()); d.Node != "" {
+			t.Errorf("%s: scheduled\n%v", name, d)
+		}
+		moved := nodes[1].DeepCopy()
+		moved.Labels["zone"] = "new"
+		state.SetNode(moved)
+		state.Nominate(guest("nominee", ""), "b")
+		if d := planner.Schedule(p, state.Snapshot()); d.Node != "b" || verdicts(d)["a"] == "" {
+			t.Errorf("%s, after the move: scheduled\n%v", name, d)
+		}
+	}
+}
+
+// What is counted for a pod that tolerates a taint says nothing of one that does not.
+func TestTaintsTellPodsApart(t *testing.T) {
+	nodes := street()
+	nodes[2].Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
+	s := scheduler.NewSnapshot(nodes, []*corev1.Pod{guest("1", "app=web", living("a")), guest("2", "app=web", living("a"))})
+	honors := func(c *corev1.TopologySpreadConstraint) { c.NodeTaintsPolicy = ptr.To(corev1.NodeInclusionPolicyHonor) }
+	profile := scheduler.Profile{Plugins: []scheduler.Enabled{{Plugin: plugins.PodTopologySpread{}, Weight: 1}}}
+	planner := scheduler.NewPlanner(&profile)
+	for _, how := range []corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway} {
+		for i, tolerant := range []bool{true, false, true} {
+			p := guest(fmt.Sprint("p", i), "app=web", spread(1, "zone", how, app("web"), honors))
+			if tolerant {
+				p.Spec.Tolerations = []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}}
+			}
+			want, got := profile.Schedule(p, s), planner.Schedule(p, s)
+			if want.String() != got.String() {
+				t.Errorf("%s, tolerant %t: the planner says\n%v\ninstead of\n%v", how, tolerant, got, want)
+			}
+			// Zone 1 may have more only if zone 2 does not count.
+			if how == corev1.DoNotSchedule && (verdicts(want)["a"] == "") == tolerant {
+				t.Errorf("tolerant %t: decided\n%v", tolerant, want)
+			}
+		}
+	}
+}
+
+// The fewest pods of all domains stay the fewest when those of another change.
+func TestSpreadingWithoutAPod(t *testing.T) {
+	var pods []*corev1.Pod
+	for i, name := range []string{"a", "a", "a", "c", "c", "d", "d"} {
+		pods = append(pods, guest(fmt.Sprint(i), "app=web", living(name)))
+	}
+	s := scheduler.NewSnapshot(street(), pods)
+	prepared, err := plugins.PodTopologySpread{}.Prepare(guest("p", "app=web", spread(1, corev1.LabelHostname, corev1.DoNotSchedule, app("web"))), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := func(name string, pods ...*corev1.Pod) *scheduler.Refusal {
+		return prepared.CheckChanged(s.Node(name), scheduler.NewNodeInfo(s.Node(name).Node, pods...))
+	}
+	if got := is("a", pods[0]); got.Error() != skewed { // b has none still
+		t.Errorf("a: %v", got)
+	}
+	if got := is("b", pods[0]); got != nil { // now no node has fewer
+		t.Errorf("b: %v", got)
+	}
+	if got := is("a"); got != nil {
+		t.Errorf("a without any: %v", got)
+	}
+}
+
+// What of a pod cannot be parsed is named by what it is for, and scores nothing.
+func TestConstraintsThatCannotBeParsed(t *testing.T) {
+	s := scheduler.NewSnapshot(street(), nil)
+	const text = `topology spread constraints: "Near" is not a valid label selector operator`
+	for how, want := range map[corev1.UnsatisfiableConstraintAction]string{
+		corev1.DoNotSchedule:  `running PreFilter plugin "PodTopologySpread": get constraints from pod: obtaining pod's hard ` + text,
+		corev1.ScheduleAnyway: `running PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod's soft ` + text,
+	} {
+		profile := scheduler.Profile{Plugins: []scheduler.Enabled{{Plugin: plugins.PodTopologySpread{}, Weight: 1}}}
+		if d := profile.Schedule(guest("p", "", spread(1, "zone", how, unreadable())), s); d.Err == nil || d.Err.Error() != want {
+			t.Errorf("%s: %v", how, d.Err)
+		}
+		byDefault := plugins.PodTopologySpread{Groups: related(), Defaults: []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: how, LabelSelector: unreadable()}}}
+		profile.Plugins[0].Plugin = byDefault
+		want = strings.Replace(want, "obtaining pod's", "setting default", 1)
+		if d := profile.Schedule(guest("p", "app=web"), s); d.Err == nil || d.Err.Error() != want {
+			t.Errorf("by default, %s: %v", how, d.Err)
+		}
+	}
+	if got := (plugins.InterPodAffinity{}).Score(guest("p", "", ratherNear(1, term("zone", unreadable()))), s.Node("a")); got != 0 {
+		t.Errorf("scores %d", got)
 	}
 }

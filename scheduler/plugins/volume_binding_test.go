@@ -262,7 +262,10 @@ func TestVolumeBindingScores(t *testing.T) {
 		"more than the room":    {stocked(claimed("c", "late"), driver(ptr.To(true)), capacity("a", "1Mi", "9Gi")), using("c"), 0},
 		"volumes before room": {stocked(claimed("c", "local"), disk("pv", "4Gi"), claimed("d", "late"), driver(ptr.To(true)), capacity("a", "10Gi", "")),
 			using("c", "d"), 75},
-		"nowhere": {stocked(claimed("c", "local")), using("c"), 0},
+		"nowhere":                   {stocked(claimed("c", "local")), using("c"), 0},
+		"of a class without a mode": {stocked(claimed("c", "unset"), changed(class("unset", "x", ""), func(c *storagev1.StorageClass) { c.VolumeBindingMode = nil })), using("c"), 0},
+		"not here": {stocked(claimed("c", "local"), disk("pv", "4Gi"), claimed("d", "now", has("pw")), disk("pw", "1Gi", at("rack", "b"))),
+			using("c", "d"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := score(tt.stock, tt.pod, labeled("rack", "a")); got != tt.want {

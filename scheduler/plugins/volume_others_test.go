@@ -2,6 +2,7 @@ package plugins_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,6 +58,16 @@ func TestVolumeRestrictions(t *testing.T) {
 	both.Spec.Volumes = append(both.Spec.Volumes, inline(ebs("a")).Spec.Volumes...)
 	withDisk := other("c")
 	withDisk[0].Spec.Volumes = append(withDisk[0].Spec.Volumes, inline(ebs("a")).Spec.Volumes...)
+	kinds := []corev1.VolumeSource{gcePD("a", false), ebs("a"), iscsi("a", false), rbd("m", "a", "a", false), {EmptyDir: &corev1.EmptyDirVolumeSource{}}}
+	others := map[string]placing{}
+	for i, a := range kinds {
+		for k, b := range kinds {
+			if i != k {
+				others[fmt.Sprint("disks of kinds ", i, k)] = disks(a, b, nil)
+			}
+		}
+	}
+	decides(t, plugins.VolumeRestrictions{}, others)
 	decides(t, plugins.VolumeRestrictions{}, map[string]placing{
 		"a GCE PD":                 disks(gcePD("a", false), gcePD("a", true), refused(busy)),
 		"a GCE PD, written here":   disks(gcePD("a", true), gcePD("a", false), refused(busy)),
@@ -74,7 +85,6 @@ func TestVolumeRestrictions(t *testing.T) {
 		"another RBD image":        disks(rbd("x", "p", "i", false), rbd("x", "p", "j", false), nil),
 		"an image of another pool": disks(rbd("x", "p", "i", false), rbd("x", "q", "i", false), nil),
 		"another Ceph":             disks(apart, rbd("y", "p", "i", false), nil),
-		"another kind of disk":     disks(ebs("a"), gcePD("a", false), nil),
 		"a shared claim":           {stocked(claimed("c", "now")), using("c"), nil, other("c"), nil},
 		"a claim in use":           {stocked(claimed("c", "now", once)), using("c"), nil, other("c"), refused(used)},
 		"the second claim in use":  {stocked(claimed("c", "now"), claimed("d", "now", once)), using("c", "d"), nil, other("d"), refused(used)},
@@ -210,6 +220,7 @@ func TestNodeVolumeLimits(t *testing.T) {
 	old := disk("v", "1Gi")
 	old.Spec.AWSElasticBlockStore = &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1"}
 	oldClass := class("old", "kubernetes.io/aws-ebs", storagev1.VolumeBindingWaitForFirstConsumer)
+	const broken = "converting volume(v) from inline to csi: failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume (aws://z/bad)"
 	decides(t, plugins.NodeVolumeLimits{}, map[string]placing{
 		"no claims":                      {stocked(), using(), nil, nil, nil},
 		"no CSI node":                    {stocked(c1, v1), using("c"), nil, nil, nil},
@@ -237,12 +248,14 @@ func TestNodeVolumeLimits(t *testing.T) {
 		"ephemeral, another's":           {stocked(claimed("p-e", "late", owned("x")), limits("", d, 0)), foreign, nil, nil, &scheduler.Refusal{Err: errors.New("PVC ns/p-e was not created for pod ns/p (pod is not owner)")}},
 		"driver missing":                 {stocked(c1, v1, picky), using("c"), nil, nil, refused(d + " CSI driver is not installed on the node")},
 		"driver not among":               {stocked(c1, v1, picky, limits("", "x", 1)), using("c"), nil, nil, refused(d + " CSI driver is not installed on the node")},
+		"another's broken":               {stocked(c1, v1, limits("", d, 1, ebsDriver, 1)), using("c"), nil, other(inline(ebs("aws://z/bad"))), &scheduler.Refusal{Err: errors.New(broken)}},
+		"another's broken, no limit":     {stocked(c1, v1, limits("", d, -1, ebsDriver, -1)), using("c"), nil, other(inline(ebs("aws://z/bad"))), nil},
 		"driver there":                   {stocked(c1, v1, picky, limits("", d, 1)), using("c"), nil, nil, nil},
 		"driver may miss":                {stocked(c1, v1, driver(nil)), using("c"), nil, nil, nil},
 		"inline, replaced":               {stocked(limits("", ebsDriver, 0)), inline(ebs("vol-1")), nil, nil, full},
 		"inline, not replaced":           {stocked(), inline(ebs("vol-1")), nil, nil, nil},
 		"inline, twice":                  {stocked(limits("", ebsDriver, 1)), inline(ebs("vol-1")), nil, other(inline(ebs("vol-1"))), nil},
-		"inline, broken":                 {stocked(limits("", ebsDriver, 1)), inline(ebs("aws://z/bad")), nil, nil, &scheduler.Refusal{Err: errors.New("converting volume(v) from inline to csi: failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume (aws://z/bad)")}},
+		"inline, broken":                 {stocked(limits("", ebsDriver, 1)), inline(ebs("aws://z/bad")), nil, nil, &scheduler.Refusal{Err: errors.New(broken)}},
 		"a plugin's volume":              {stocked(claimed("c", "now", has("v")), old, limits("", ebsDriver, 0)), using("c"), nil, nil, full},
 		"a plugin's class":               {stocked(oldClass, claimed("c", "old"), limits("", ebsDriver, 0)), using("c"), nil, nil, full},
 		"a plugin's class, not replaced": {stocked(oldClass, claimed("c", "old"), strict), using("c"), nil, nil, nil},
@@ -290,4 +303,50 @@ func TestOthersWithoutVolumes(t *testing.T) {
 	check(t, plugins.VolumeZone{}, map[string]expect{"": {using("c"), small, nil}})
 	check(t, plugins.NodeVolumeLimits{}, map[string]expect{"": {using("c"), small, nil}})
 	check(t, plugins.VolumeRestrictions{}, map[string]expect{"": {using("c"), small, nil}})
+}
+
+// Pods without volumes of their kind are skipped, so that no node is looked at.
+func TestVolumesSkipPods(t *testing.T) {
+	s := stocked(claimed("c", "now", has("pv")), disk("pv", "1Gi"))
+	of := func(p scheduler.Plugin) scheduler.Preparer {
+		return plugins.WithVolumes([]scheduler.Enabled{{Plugin: p}}, s.Volumes)[0].Plugin.(scheduler.Preparer)
+	}
+	limits, restrictions, zone, binding := of(plugins.NodeVolumeLimits{}), of(plugins.VolumeRestrictions{}), of(plugins.VolumeZone{}), of(plugins.VolumeBinding{})
+	empty := inline(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
+	for name, tt := range map[string]struct {
+		by   scheduler.Preparer
+		pod  *corev1.Pod
+		skip bool
+	}{
+		"limits, no volumes":       {limits, using(), true},
+		"limits, another kind":     {limits, empty, true},
+		"limits, a claim":          {limits, using("c"), false},
+		"limits, a disk":           {limits, inline(ebs("a")), false},
+		"limits, ephemeral":        {limits, ephemeral(), false},
+		"restrictions, no volumes": {restrictions, using(), true},
+		"restrictions, a claim":    {restrictions, using("c"), true},
+		"restrictions, a disk":     {restrictions, inline(ebs("a")), false},
+		"zone, no volumes":         {zone, using(), true},
+		"zone, another kind":       {zone, empty, true},
+		"binding, no volumes":      {binding, using(), true},
+		"binding, another kind":    {binding, empty, true},
+		"binding, a claim":         {binding, using("c"), false},
+	} {
+		prepared, err := tt.by.Prepare(tt.pod, scheduler.NewSnapshot([]*corev1.Node{labeled()}, nil))
+		if err != nil || prepared.Skip != tt.skip {
+			t.Errorf("%s: skips %t, %v", name, prepared.Skip, err)
+		}
+	}
+}
+
+// A plugin alone decides about one node.
+func TestVolumeZoneOfOneNode(t *testing.T) {
+	labelledPV := disk("pv", "1Gi", func(pv *corev1.PersistentVolume) { pv.Labels = map[string]string{corev1.LabelTopologyZone: "z"} })
+	z := plugins.VolumeZone{Volumes: stocked(claimed("c", "now", has("pv")), labelledPV).Volumes}
+	check(t, z, map[string]expect{
+		"in its zone":     {using("c"), scheduler.NewNodeInfo(labeled(corev1.LabelTopologyZone, "z")), nil},
+		"in another":      {using("c"), scheduler.NewNodeInfo(labeled(corev1.LabelTopologyZone, "y")), never("node(s) had no available volume zone")},
+		"a missing claim": {using("d"), scheduler.NewNodeInfo(labeled()), never(`persistentvolumeclaim "d" not found`)},
+		"no claim":        {using(), scheduler.NewNodeInfo(labeled()), nil},
+	})
 }
