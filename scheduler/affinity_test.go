@@ -116,3 +116,34 @@ func TestPredicateThatCannotLook(t *testing.T) {
 		}
 	}
 }
+
+// A trial of a pod that is refused as a whole says so of each node, whatever was said of the pod before.
+func TestTrialOfAPodThatIsRefused(t *testing.T) {
+	no := &scheduler.Refusal{Reasons: []string{"no"}, Unresolvable: true}
+	refused := prepared{scheduler.PredicateFunc("X", nil), func(s *scheduler.Snapshot) (scheduler.Prepared, error) {
+		if s.Node("c") != nil {
+			return scheduler.Prepared{Refusal: no}, nil
+		}
+		return scheduler.Prepared{Check: func(*scheduler.NodeInfo) *scheduler.Refusal { return scheduler.Refuse("full") }}, nil
+	}}
+	profile := profileOf(refused)
+	planner := scheduler.NewPlanner(&profile)
+	few := scheduler.NewSnapshot([]*corev1.Node{node("a", "4", "8Gi"), node("b", "4", "8Gi")}, nil)
+	for name, trial := range map[string]func(*scheduler.Snapshot) *scheduler.Trial{
+		"profile": func(s *scheduler.Snapshot) *scheduler.Trial { return profile.Trial(pod("p", "1", ""), s) },
+		"planner": func(s *scheduler.Snapshot) *scheduler.Trial { return planner.Trial(pod("p", "1", ""), s, "") },
+	} {
+		for s, want := range map[*scheduler.Snapshot]string{few: "full", three(): "no"} {
+			tr := trial(s)
+			for i, n := range s.Nodes() {
+				info, refusal := tr.Node(n.Name)
+				if info != n || refusal == nil || refusal.Error() != want || tr.Refusal(i) != refusal {
+					t.Errorf("%s: node %s is refused because of %v, want %q", name, n.Name, refusal, want)
+				}
+			}
+			if info, refusal := tr.Node("z"); info != nil || refusal != nil {
+				t.Errorf("%s: there is a node z: %v, %v", name, info, refusal)
+			}
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,6 +134,11 @@ func TestAnswersCountForTheNewState(t *testing.T) {
 			p, _ := s.pods.Get("default", "p")
 			s.pods.Put(refused(p.DeepCopy(), "a"))
 		}, "p:ab p:ab", "b"},
+		"nominated for one that comes": {"b", "", func(s *server) {
+			s.nodes.Put(node("c", "4", "8Gi"))
+			p, _ := s.pods.Get("default", "p")
+			s.pods.Put(nominated(p.DeepCopy(), "c"))
+		}, "p:ab", "a"},
 		"a gone pod": {"", "", func(s *server) { s.pods.Delete("default", "p") }, "p:ab p ends", ""},
 		"another pod of the name": {"", "", func(s *server) {
 			s.pods.Delete("default", "p")
@@ -431,4 +437,87 @@ func TestRunEndsWhileAProgramIsAsked(t *testing.T) {
 		synctest.Wait()
 	}, node("a", "4", "8Gi"))
 	same(t, "p:a p ends", program.said())
+}
+
+// A pod that a program has no say in is placed by the other scores.
+func TestRaterWithoutSay(t *testing.T) {
+	program := &slow{name: "x"}
+	profile := profileOf(rater{program, false}, rates{name: "C", scores: map[string]int64{"c": 5}})
+	d := profile.Schedule(pod("p", "1", ""), three())
+	if d.Node != "c" || !d.Verdicts[0].Scores[0].Skipped || program.said() != "" {
+		t.Errorf("decided\n%v", d)
+	}
+}
+
+// tired is a predicate that can examine pods so many times.
+type tired struct {
+	scheduler.Predicate
+	times *atomic.Int32
+}
+
+func (p tired) Prepare(*corev1.Pod, *scheduler.Snapshot) (scheduler.Prepared, error) {
+	if p.times.Add(-1) < 0 {
+		return scheduler.Prepared{}, errors.New("cannot look")
+	}
+	return scheduler.Prepared{}, nil
+}
+
+// Preemption for a pod that programs are asked about is left when the pod cannot be examined again, and says so.
+func TestSlowPreemptionThatCannotLook(t *testing.T) {
+	var times atomic.Int32
+	times.Store(1)
+	full := tired{refusing("Full", "full"), &times}
+	never := scheduler.PreemptorFunc("Preempts", func(context.Context, *scheduler.Trial) (*scheduler.Nomination, error) {
+		t.Error("asked to preempt")
+		return nil, nil
+	})
+	runProfile(t, also(full, &slow{name: "x"}, never), scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
+		s.pods.Put(nominated(asks("p", "1", "x"), "elsewhere"))
+		after(time.Second)
+		const message = `0/1 nodes are available: 1 full. running PreFilter plugin "Full": cannot look`
+		same(t, []string{"0s p: Warning Scheduling/FailedScheduling " + message, "0s p: PodScheduled=False Unschedulable: " + message}, s.said())
+		same(t, nil, s.nominated()) // the pod keeps its own
+	}, node("a", "4", "8Gi"))
+}
+
+// A pod that finishes during its preemption, and runs again, is tried again.
+func TestPodRunsAgainAfterSlowPreemption(t *testing.T) {
+	preemptor := scheduler.PreemptorFunc("Preempts", func(ctx context.Context, _ *scheduler.Trial) (*scheduler.Nomination, error) {
+		return nil, pause(ctx)
+	})
+	runProfile(t, also(&slow{name: "x"}, preemptor), scheduler.Options{}, func(t *testing.T, s *server, sched *scheduler.Scheduler) {
+		p := asks("p", "4", "x")
+		s.pods.Put(p)
+		after(time.Second)
+		p = p.DeepCopy()
+		p.Status.Phase = corev1.PodFailed
+		s.pods.Put(p)
+		after(10 * time.Second)
+		same(t, nil, s.said())
+		s.nodes.Put(node("b", "4", "8Gi"))
+		p = p.DeepCopy()
+		p.Status.Phase = corev1.PodPending
+		s.pods.Put(p)
+		after(10 * time.Second)
+		same(t, 0, sched.Counts().Gated)
+		same(t, "b", s.where()["p"])
+	}, node("a", "1", "8Gi"))
+}
+
+// A pod that is to go is not tried, which is said after each of its changes, whether programs are asked about it or not.
+func TestPodThatIsToGo(t *testing.T) {
+	program := &slow{name: "x"}
+	runProfile(t, also(program), scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
+		for i, p := range []*corev1.Pod{ending(asks("asking", "1", "x")), ending(pod("plain", "1", ""))} {
+			s.pods.Put(p)
+			synctest.Wait()
+			says := []string{fmt.Sprintf("0s %s: Warning Scheduling/FailedScheduling skip schedule deleting pod: default/%[1]s", p.Name)}
+			same(t, says, s.said())
+			p = refused(p.DeepCopy(), fmt.Sprint(i))
+			s.pods.Put(p)
+			synctest.Wait()
+			same(t, says, s.said())
+		}
+		same(t, "", program.said())
+	}, node("a", "4", "8Gi"))
 }

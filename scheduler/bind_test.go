@@ -431,3 +431,14 @@ func TestNewNeedsABinder(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A PreBinder that was cancelled by somebody else than the scheduler failed.
+func TestPreBinderThatIsCancelled(t *testing.T) {
+	tr := trace{says: map[string]error{"b.PreBind": fmt.Errorf("attaching: %w", context.Canceled)}}
+	runProfile(t, stepwise(&tr), scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
+		s.pods.Put(pod("web", "3", "1Gi"))
+		synctest.Wait()
+		same(t, `0s web: PodScheduled=False SchedulerError: running PreBind plugin "b": attaching: context canceled`, s.said()[1])
+		same(t, []string{"b.undo", "a.undo"}, tr.called()[6:])
+	}, node("n", "4", "8Gi"))
+}

@@ -313,3 +313,16 @@ func TestTiesAreAsEver(t *testing.T) {
 		t.Errorf("won: %s, want %s", won, want)
 	}
 }
+
+// The node for which a pod is nominated passes, whatever was said of it about the pod before.
+func TestNomineeThatRefusedAnother(t *testing.T) {
+	profile := defaults()
+	planner := scheduler.NewPlanner(&profile)
+	if d := planner.Schedule(pod("big", "8", "1Gi"), three()); d.Node != "" {
+		t.Fatalf("the big one is placed:\n%v", d)
+	}
+	d := planner.Schedule(nominated(pod("p", "1", "1Gi"), "b"), three())
+	if d.Node != "b" || passing(d) != "b" || len(d.Verdicts) != 1 || d.Verdicts[0].RefusedBy != "" {
+		t.Errorf("decided\n%v", d)
+	}
+}

@@ -268,3 +268,20 @@ func TestRoles(t *testing.T) {
 		}
 	}
 }
+
+// cacher is a predicate that is to be used as another one by planners.
+type cacher struct {
+	scheduler.Predicate
+	cached scheduler.Predicate
+}
+
+func (c cacher) Cached() scheduler.Plugin { return c.cached }
+
+// A planner uses what a plugin keeps its counts in, and leaves its profile alone.
+func TestPlannerUsesWhatIsCached(t *testing.T) {
+	profile := profileOf(cacher{refusing("X", "plain"), refusing("X", "cached")})
+	planner := scheduler.NewPlanner(&profile)
+	for want, schedule := range map[string]func(*corev1.Pod, *scheduler.Snapshot) scheduler.Decision{"cached": planner.Schedule, "plain": profile.Schedule} {
+		same(t, want, schedule(pod("p", "1", ""), three()).Verdicts[0].Refusal.Error())
+	}
+}

@@ -273,3 +273,114 @@ func TestPreemptionTakesNominations(t *testing.T) {
 		same(t, map[string]string{"vip": "a", "mid": "-"}, s.where())
 	}, node("a", "4", "8Gi"))
 }
+
+// held is a gate that opens without telling.
+type held struct{ open *atomic.Bool }
+
+func (held) Name() string { return "Held" }
+
+func (h held) Holds(pod *corev1.Pod) *scheduler.Refusal {
+	if pod.UID == "second" && !h.open.Load() {
+		return scheduler.Refuse("held")
+	}
+	return nil
+}
+
+func (held) Events() scheduler.EventKind               { return 0 }
+func (held) MayHelp(*corev1.Pod, scheduler.Event) bool { return true }
+
+// second is another pod named vip.
+func second(cpu string) *corev1.Pod {
+	p := important(pod("vip", cpu, ""), 10)
+	p.UID = "second"
+	return p
+}
+
+// The end of a preemption is no news for a pod of the same name that came later.
+func TestPreemptionForAPodThatIsReplaced(t *testing.T) {
+	var open atomic.Bool
+	profile := defaults()
+	profile.Plugins = append(profile.Plugins, scheduler.Enabled{Plugin: held{&open}})
+	runProfile(t, profile, scheduler.Options{}, func(t *testing.T, s *server, sched *scheduler.Scheduler) {
+		s.pods.Put(graceful(on(pod("low", "3", ""), "a")))
+		synctest.Wait()
+		s.pods.Put(important(pod("vip", "3", ""), 10))
+		after(time.Second)
+		s.pods.Delete("default", "vip")
+		s.pods.Put(second("1"))
+		synctest.Wait()
+		same(t, 1, sched.Counts().Gated)
+		open.Store(true)
+		s.pods.Delete("default", "low")
+		after(10 * time.Second)
+		same(t, map[string]string{"vip": "-"}, s.where())
+		same(t, 1, sched.Counts().Gated)
+	}, node("a", "4", "8Gi"))
+}
+
+// Nor is that it failed.
+func TestPreemptionThatFailsForAPodThatIsReplaced(t *testing.T) {
+	run(t, scheduler.Options{}, func(t *testing.T, s *server, sched *scheduler.Scheduler) {
+		s.pods.Put(graceful(on(pod("low", "3", ""), "a")))
+		synctest.Wait()
+		s.failing(func(_ context.Context, name string) error {
+			if name != "low" {
+				return nil
+			}
+			time.Sleep(20 * time.Second)
+			return apierrors.NewForbidden(corev1.Resource("pods"), name, errors.New("no"))
+		})
+		s.pods.Put(important(pod("vip", "3", ""), 10))
+		after(time.Second)
+		s.pods.Delete("default", "vip")
+		s.pods.Put(second("5"))
+		after(10 * time.Second)
+		same(t, 1, sched.Counts().Waiting)
+		s.said()
+		after(time.Minute)
+		same(t, nil, s.said())
+		same(t, 1, sched.Counts().Waiting)
+	}, node("a", "4", "8Gi"))
+}
+
+// A victim that leaves its node by itself before its turn comes is left alone.
+func TestPreemptionOfPodsThatLeave(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*server)
+		where  string // low is in the end
+	}{
+		"it waits for a node":    {func(*server) {}, "-"},
+		"it is to go to another": {func(s *server) { s.nodes.Put(node("b", "3", "8Gi")) }, "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			permits := map[string]*scheduler.Wait{"a": scheduler.NewWait(time.Hour), "b": scheduler.NewWait(time.Hour)}
+			waits := scheduler.PermitterFunc("Waits", func(_ context.Context, p *corev1.Pod, node string) (*scheduler.Wait, error) {
+				if p.Name == "low" {
+					return permits[node], nil
+				}
+				return nil, nil
+			})
+			profile := defaults()
+			profile.Plugins = append(profile.Plugins, scheduler.Enabled{Plugin: waits})
+			runProfile(t, profile, scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
+				s.pods.Put(pod("low", "3", ""))
+				synctest.Wait()
+				s.slowly("vip", 1, 20*time.Second) // that it is nominated is written before its victims are asked to go
+				s.pods.Put(important(pod("vip", "4", ""), 10))
+				after(time.Second)
+				permits["a"].Refuse("not now")
+				after(time.Second)
+				tt.change(s)
+				after(time.Minute)
+				permits["b"].Allow()
+				synctest.Wait()
+				same(t, map[string]string{"low": tt.where, "vip": "a"}, s.where())
+				for _, said := range s.said() {
+					if strings.Contains(said, "deleted") || strings.Contains(said, "Preempted") {
+						t.Error(said)
+					}
+				}
+			}, node("a", "4", "8Gi"))
+		})
+	}
+}

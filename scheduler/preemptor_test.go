@@ -322,3 +322,65 @@ type prepared struct {
 func (p prepared) Prepare(_ *corev1.Pod, s *scheduler.Snapshot) (scheduler.Prepared, error) {
 	return p.prepare(s)
 }
+
+// What a predicate says of a node with a nominated pod, when it is prepared again, counts as what it says at first.
+func TestPreparedAgain(t *testing.T) {
+	passes := func(*scheduler.NodeInfo) *scheduler.Refusal { return nil }
+	refuses := func(*scheduler.NodeInfo) *scheduler.Refusal { return scheduler.Refuse("checked") }
+	for name, tt := range map[string]struct {
+		again scheduler.Prepared
+		err   error
+		own   *scheduler.Refusal // of the predicate's own Check
+		want  string
+	}{
+		"nothing to check":     {scheduler.Prepared{Skip: true}, nil, scheduler.Refuse("own"), ""},
+		"refused as a whole":   {scheduler.Prepared{Refusal: scheduler.Refuse("whole"), Check: passes}, nil, nil, "whole"},
+		"other nodes":          {scheduler.Prepared{Nodes: []string{"elsewhere"}, Check: passes}, nil, nil, "node(s) didn't satisfy plugin(s) [X]"},
+		"this node":            {scheduler.Prepared{Nodes: []string{"n"}}, nil, nil, ""},
+		"this node, its check": {scheduler.Prepared{Nodes: []string{"n"}, Check: refuses}, nil, nil, "checked"},
+		"a check":              {scheduler.Prepared{Check: refuses}, nil, nil, "checked"},
+		"a check that passes":  {scheduler.Prepared{Check: passes}, nil, scheduler.Refuse("own"), ""},
+		"its own check":        {scheduler.Prepared{}, nil, scheduler.Refuse("own"), "own"},
+		"a failure":            {scheduler.Prepared{Check: passes}, errors.New("boom"), nil, "boom"},
+	} {
+		own := scheduler.PredicateFunc("X", func(*corev1.Pod, *scheduler.NodeInfo) *scheduler.Refusal { return tt.own })
+		profile := profileOf(prepared{own, func(s *scheduler.Snapshot) (scheduler.Prepared, error) {
+			if len(s.Node("n").Pods) == 0 {
+				return scheduler.Prepared{Check: passes}, nil
+			}
+			return tt.again, tt.err
+		}})
+		state := scheduler.NewSnapshot([]*corev1.Node{node("n", "4", "8Gi")}, nil).State()
+		state.Nominate(important(pod("vip", "1", ""), 10), "n")
+		d := profile.Schedule(pod("p", "1", ""), state.Snapshot())
+		got := ""
+		if d.Node == "" {
+			got = d.Verdicts[0].Refusal.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// A predicate that only looks at nodes sees nominated pods, too, and those that are on their node already once.
+func TestNominatedPodsCountOnce(t *testing.T) {
+	crowded := scheduler.PredicateFunc("Crowded", func(_ *corev1.Pod, n *scheduler.NodeInfo) *scheduler.Refusal {
+		if len(n.Pods) > 2 {
+			return scheduler.Refuse("crowded")
+		}
+		return nil
+	})
+	profile := profileOf(crowded)
+	x, y, z := on(pod("x", "1", ""), "n"), on(pod("y", "1", ""), "n"), pod("z", "1", "")
+	state := scheduler.NewSnapshot([]*corev1.Node{node("n", "4", "8Gi")}, []*corev1.Pod{x, y}).State()
+	for _, step := range []struct {
+		nominated *corev1.Pod
+		want      string
+	}{{x, "n"}, {y, "n"}, {z, ""}} {
+		state.Nominate(step.nominated, "n")
+		if d := profile.Schedule(pod("p", "1", ""), state.Snapshot()); d.Node != step.want {
+			t.Errorf("%s is nominated: decided\n%v", step.nominated.Name, d)
+		}
+	}
+}

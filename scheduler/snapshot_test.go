@@ -273,7 +273,12 @@ func TestPodsOfAState(t *testing.T) {
 		return p
 	}
 	all := []*corev1.Pod{of("a", "x", ""), of("a", "y", ""), of("b", "x", ""), of("a", "x", "1"), of("a", "x", "2")}
-	state := scheduler.NewSnapshot([]*corev1.Node{node("n", "9", "9Gi")}, append(all, all...)).State()
+	nodes := []*corev1.Node{node("n", "9", "9Gi")}
+	same(t, len(all), len(scheduler.NewSnapshot(nodes, all).Node("n").Pods))
+	backwards := slices.Clone(all)
+	slices.Reverse(backwards)
+	same(t, len(all), len(scheduler.NewSnapshot(nodes, backwards).Node("n").Pods))
+	state := scheduler.NewSnapshot(nodes, append(all, all...)).State()
 	for i, p := range all {
 		same(t, len(all)-i, len(state.Snapshot().Node("n").Pods))
 		same(t, true, state.RemovePod(p.DeepCopy()))
