@@ -50,18 +50,19 @@ func TestInterruptedOperations(t *testing.T) {
 		verb simulated.Verb
 		end  bool // of the pod
 	}{
-		"lists":                {verb: simulated.List},
-		"a sandbox that comes": {verb: simulated.RunSandbox},
-		"a sandbox that goes":  {simulated.StopSandbox, true},
-		"a container":          {simulated.StopContainer, true},
-		"an image":             {verb: simulated.PullImage},
-		"a probe":              {verb: simulated.Exec},
+		"lists":                    {verb: simulated.List},
+		"no answer from the start": {verb: simulated.List},
+		"a sandbox that comes":     {verb: simulated.RunSandbox},
+		"a sandbox that goes":      {simulated.StopSandbox, true},
+		"a container":              {simulated.StopContainer, true},
+		"an image":                 {verb: simulated.PullImage},
+		"a probe":                  {verb: simulated.Exec},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				var mu sync.Mutex
-				hangs := false
+				hangs := strings.HasPrefix(name, "no answer")
 				rt := simulated.New(simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
 					mu.Lock()
 					defer mu.Unlock()
@@ -74,6 +75,7 @@ func TestInterruptedOperations(t *testing.T) {
 					defer mu.Unlock()
 					hangs = hang
 				}
+				synctest.Wait()
 				set(!c.end)
 				n.pods.Put(newPod("web", func(p *corev1.Pod) {
 					p.Spec.Containers[0].LivenessProbe = execProbe(1, 0)

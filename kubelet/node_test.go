@@ -180,6 +180,23 @@ func TestNodeThatIsDeletedIsRegisteredAgain(t *testing.T) {
 	})
 }
 
+// TestNodeThatCannotBeRegisteredAgain: a node that was deleted is registered with the next attempt if one fails.
+func TestNodeThatCannotBeRegisteredAgain(t *testing.T) {
+	simulate(t, simulated.Options{}, kubelet.Options{}, func(n *node) {
+		n.after(time.Second)
+		failures := 0
+		creations := n.breaks("create nodes", func() error {
+			if failures++; failures == 1 {
+				return away()
+			}
+			return nil
+		})
+		n.nodes.Delete("", "n1")
+		n.after(400 * time.Second)
+		expectTimes(t, "registered", creations(), "300s 300s")
+	})
+}
+
 func TestNodeThatExistsIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -166,7 +166,9 @@ func TestWhenStatusesAreSent(t *testing.T) {
 		o.s.set(web, said("now"), settled)
 		o.expect(t, 600*time.Millisecond, `501 patch ns/web 1 "now"`)
 		o.s.set(web, said("now"), settled)
-		o.expect(t, time.Hour)
+		o.expect(t, 700*time.Millisecond)
+		o.s.set(web, said(""), settled)
+		o.expect(t, time.Hour, `701 patch ns/web 1 ""`)
 	})
 }
 
@@ -253,14 +255,41 @@ func TestWhatIsSeenOfAPod(t *testing.T) {
 		o.s.observe(o.put(other()))
 		o.expect(t, 10*time.Second, `3001 patch ns/web 1 "ours"`, `4001 patch ns/web 1 "ours"`, `6001 patch ns/web 1 "ours"`)
 
+		o.s.set(old, said("more"), provisional)
+		time.Sleep(5 * time.Millisecond)
+		o.s.observe(o.put(other()))
+		o.expect(t, 11*time.Second, `10020 patch ns/web 1 "more"`)
+
 		gone := other()
 		delete(o.pods, nameOf(old))
-		o.s.set(old, said("more"), settled)
-		o.expect(t, 11*time.Second, `10001 patch ns/web 1 "more"`)
-		o.s.observe(o.put(gone))
 		o.s.set(old, said("even more"), settled)
+		o.expect(t, 12*time.Second, `11001 patch ns/web 1 "even more"`)
+		o.s.observe(o.put(gone))
+		o.s.set(old, said("most"), settled)
 		o.expect(t, time.Hour)
 	})
+}
+
+// TestConflictsOfStatuses: a conflict is resolved with the newest state of the pod. If another pod has its name, nothing
+// more is sent.
+func TestConflictsOfStatuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile *corev1.Pod
+		want      []string
+	}{
+		"the same pod": {letter("ns", "web", "1"), []string{`1 patch ns/web 1 "a"`, "1 get web", `1001 patch ns/web 1 "a"`}},
+		"another pod":  {letter("ns", "web", "2"), []string{`1 patch ns/web 1 "a"`, "1 get web"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withOffice(t, func(o *office) {
+				o.fails, o.err = 1, apierrors.NewConflict(corev1.Resource("pods"), "web", errors.New("stale"))
+				o.during = func() { o.put(c.meanwhile) }
+				web := o.put(letter("ns", "web", "1"))
+				o.s.set(web, said("a"), settled)
+				o.expect(t, time.Hour, c.want...)
+			})
+		})
+	}
 }
 
 // TestWhenPodsAreDeleted: a pod is deleted when it has ended, its deletion was requested and its last status was sent.
@@ -370,12 +399,23 @@ func TestStatusesOfStaticPods(t *testing.T) {
 		o.s.set(pod, said("c"), settled)
 		o.expect(t, 10*time.Second, `9001 patch ns/web m4 "c"`)
 
+		o.s.set(pod, said(""), settled)
+		o.expect(t, 11*time.Second, `10001 patch ns/web m4 ""`)
+		changed := o.pods[nameOf(pod)].DeepCopy()
+		changed.Status.Message = "other"
+		o.s.mirror(o.put(changed), false)
+		o.s.set(pod, said(""), settled)
+		o.expect(t, 12*time.Second) // what others write to a mirror stays until the next status
+		o.s.set(pod, said("c"), provisional)
+		o.s.set(pod, said(""), settled)
+		o.expect(t, 13*time.Second, `12001 patch ns/web m4 ""`)
+
 		delete(o.pods, nameOf(pod)) // of which nobody has told yet
 		o.s.set(pod, said("d"), settled)
-		o.expect(t, 11*time.Second, `10001 patch ns/web m4 "d"`)
+		o.expect(t, 14*time.Second, `13001 patch ns/web m4 "d"`)
 		o.s.set(pod, said("e"), settled)
-		o.expect(t, 12*time.Second)
+		o.expect(t, 15*time.Second)
 		o.s.mirror(mirror("m5"), false)
-		o.expect(t, time.Hour, `12001 patch ns/web m5 "e"`)
+		o.expect(t, time.Hour, `15001 patch ns/web m5 "e"`)
 	})
 }

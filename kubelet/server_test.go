@@ -271,6 +271,7 @@ func TestWithoutNodes(t *testing.T) {
 		if phase := w.pod("web").Status.Phase; phase != corev1.PodRunning {
 			t.Errorf("the pod is %s", phase)
 		}
+		w.expectOwner("uid-of-n1")
 		node := w.node()
 		if s := node.Spec; s.PodCIDR != "10.1.0.0/24" || !slices.Equal(s.PodCIDRs, o.PodCIDRs) || s.ProviderID != "cloud://1" || node.Status.DaemonEndpoints.KubeletEndpoint.Port != 10250 {
 			t.Errorf("the node is %+v, %+v", s, node.Status.DaemonEndpoints)
@@ -295,7 +296,6 @@ func TestWithoutNodes(t *testing.T) {
 		if s := w.pod("fussy").Status; s.Phase != corev1.PodRunning {
 			t.Errorf("the pod is %s: %s", s.Phase, s.Message)
 		}
-		w.expectOwner("uid-of-n1")
 		cancel()
 		group.Wait()
 		rt.Close()
@@ -419,18 +419,35 @@ func TestNodeThatIsThereIsReadOnce(t *testing.T) {
 		old.Name, old.UID = "n1", "older"
 		w.nodes.Put(old)
 		rt := simulated.New(simulated.Options{})
-		k, err := kubelet.New(kubelet.Sources{Pods: informer.New(w.pods, informer.Options{})}, w, rt, w, kubelet.Options{NodeName: "n1"})
-		if err != nil {
-			t.Fatal(err)
-		}
 		reads := w.breaks("get nodes", works)
-		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-		defer cancel()
-		if err := k.Run(ctx); err != nil {
-			t.Error(err)
-		}
-		expectTimes(t, "read", reads(), "0s 10s")
+		pods := informer.New(w.pods, informer.Options{})
+		n := w.begin(kubelet.Sources{Pods: pods}, rt, kubelet.Options{}, pods.Run)
+		n.after(time.Second)
 		w.expectOwner("older")
+		n.after(14 * time.Second)
+		n.stop()
+		expectTimes(t, "read", reads(), "0s 10s")
+		rt.Close()
+	})
+}
+
+// TestNodeWithoutHeartbeats: a kubelet without an informer of nodes puts right with the next report what somebody else has
+// written to its node's status.
+func TestNodeWithoutHeartbeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rt := simulated.New(simulated.Options{})
+		pods := informer.New(w.pods, informer.Options{})
+		n := w.begin(kubelet.Sources{Pods: pods}, rt, kubelet.Options{}, pods.Run)
+		n.after(5 * time.Second)
+		node := w.node().DeepCopy()
+		node.Status.Conditions[3].Status = corev1.ConditionUnknown
+		w.nodes.Put(node)
+		n.after(6 * time.Second)
+		if got := conditions(w.node())[3]; !strings.HasPrefix(got, "Ready=True") {
+			t.Errorf("the node is %s", got)
+		}
+		n.stop()
 		rt.Close()
 	})
 }

@@ -38,6 +38,29 @@ func goldenStatuses(t *testing.T) map[string]corev1.PodStatus {
 	return all
 }
 
+// TestOrderOfConditions: an order alone is not written, but one that comes with a change is.
+func TestOrderOfConditions(t *testing.T) {
+	with := func(types ...corev1.PodConditionType) (s corev1.PodStatus) {
+		for _, t := range types {
+			s.Conditions = append(s.Conditions, corev1.PodCondition{Type: t})
+		}
+		return s
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Status: with("A", "B")}
+	for _, c := range []struct {
+		wanted corev1.PodStatus
+		patch  string
+	}{
+		{with("B", "A"), ""},
+		{with("C", "B", "A"), `{"metadata":{"uid":"u"},"status":{"$setElementOrder/conditions":[{"type":"C"},{"type":"B"},{"type":"A"}],"conditions":[{"lastProbeTime":null,"lastTransitionTime":null,"status":"","type":"C"}]}}`},
+		{with("B"), `{"metadata":{"uid":"u"},"status":{"$setElementOrder/conditions":[{"type":"B"}],"conditions":[{"$patch":"delete","type":"A"}]}}`},
+	} {
+		if patch, err := podPatch(pod, c.wanted); err != nil || string(patch) != c.patch {
+			t.Errorf("%v: the patch is %s, %v", c.wanted.Conditions, patch, err)
+		}
+	}
+}
+
 // TestPatchesArriveAtTheStatus: applying the patch from any status to any other, like an API server, gives the other.
 func TestPatchesArriveAtTheStatus(t *testing.T) {
 	all := goldenStatuses(t)
