@@ -186,6 +186,9 @@ func TestEvictGivesUp(t *testing.T) {
 		if s := n.pod("web").Status; s.Phase != corev1.PodFailed || s.Reason != "Evicted" || !n.kubelet.Ended("uid-of-web") {
 			t.Errorf("status is %+v", s)
 		}
+		if c := condition(n.pod("web"), corev1.DisruptionTarget); c == nil || c.Message != short.Message {
+			t.Errorf("condition is %+v", c)
+		}
 	})
 }
 

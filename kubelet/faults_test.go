@@ -146,14 +146,17 @@ func TestPodThatEndedBeforeTheKubeletStarted(t *testing.T) {
 		w := newWorld(t)
 		rt := simulated.New(simulated.Options{})
 		defer rt.Close()
-		w.pods.Put(newPod("done", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
+		elsewhere := map[string]string{"zone": "b"} // where the node is no more
+		w.pods.Put(newPod("done", func(p *corev1.Pod) { p.Status.Phase, p.Spec.NodeSelector = corev1.PodSucceeded, elsewhere }))
 		w.pods.Put(newPod("leaving", func(p *corev1.Pod) {
+			p.Spec.NodeSelector = elsewhere
 			now, zero := p.CreationTimestamp, int64(30)
 			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &now, &zero
 		}))
 		n := w.run(rt, kubelet.Options{})
 		n.after(time.Minute)
 		w.expectStatuses("0s leaving Failed main=ContainerStatusUnknown(137)", "0s leaving deleted")
+		w.expectEventsAbout(" Warning ")
 		n.leftNothing()
 		n.stop()
 	})

@@ -305,6 +305,19 @@ func TestVolumesAreRefreshed(t *testing.T) {
 	})
 }
 
+// TestProbesThatSayTheSame: as long as the results of a pod's probes stay the same, nothing is done with the pod.
+func TestProbesThatSayTheSame(t *testing.T) {
+	furnished(t, func(n *node, f *furniture, _ *recording, _ string) {
+		n.pods.Put(newPod("web", func(p *corev1.Pod) {
+			p.Spec.Containers[0].LivenessProbe, p.Spec.Containers[0].ReadinessProbe = execProbe(1, 0), execProbe(1, 0)
+		}))
+		n.after(time.Minute)
+		if got := strings.Join(slices.Compact(f.prepared), " "); got != "01" {
+			t.Errorf("prepared in the seconds %s", got)
+		}
+	})
+}
+
 // restless are volumes that must always be prepared at once.
 type restless struct{ *furniture }
 
