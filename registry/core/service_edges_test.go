@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/allocation"
@@ -286,4 +287,186 @@ func TestServiceFamiliesByHand(t *testing.T) {
 		t.Errorf("told %v", err)
 	}
 	s.consistent()
+}
+
+// TestServiceOddAddresses: addresses and networks in a form that is no longer accepted stay valid where they were before.
+func TestServiceOddAddresses(t *testing.T) {
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "services")
+	const annotation = corev1.AnnotationLoadBalancerSourceRangesKey
+	stored := balanced()
+	stored.Spec.ExternalIPs, stored.Spec.LoadBalancerSourceRanges = []string{"010.0.0.1"}, []string{" 010.0.0.0/8 "}
+	registrytest.Prepare(k, stored)
+	const ip, network = `: Invalid value: "010.0.0.2": must not have leading 0s`, `: Invalid value: "011.0.0.0/8": must not have leading 0s in IP or prefix length`
+	registrytest.Update(t, k, "", stored, []serviceChange{
+		{Name: "moved", To: func(svc *corev1.Service) {
+			svc.Spec.ExternalIPs, svc.Spec.LoadBalancerSourceRanges = []string{"1.2.3.4", "010.0.0.1"}, []string{"1.2.3.0/24", "010.0.0.0/8"}
+		}},
+		{Name: "others", To: func(svc *corev1.Service) {
+			svc.Spec.ExternalIPs, svc.Spec.LoadBalancerSourceRanges = []string{"010.0.0.2"}, []string{"011.0.0.0/8"}
+		}, Refused: []string{"spec.externalIPs[0]" + ip, "spec.LoadBalancerSourceRanges[0]" + network}},
+	})
+	annotated := balanced()
+	annotated.Annotations = map[string]string{annotation: "x"}
+	registrytest.Prepare(k, annotated)
+	const bad = "metadata.annotations[" + annotation + `]: Invalid value: "y": ` + badCIDR
+	registrytest.Update(t, k, "", annotated, []serviceChange{
+		{Name: "another bad annotation", To: func(svc *corev1.Service) { svc.Annotations = map[string]string{annotation: "y"} }, Refused: []string{bad}},
+		{Name: "an empty annotation", To: func(svc *corev1.Service) { svc.Annotations = map[string]string{annotation: " "} }},
+		{Name: "several in the annotation", To: func(svc *corev1.Service) {
+			svc.Annotations = map[string]string{annotation: " 1.2.3.0/24 , y,10.0.0.0/8"}
+		}, Refused: []string{bad}},
+		{Name: "ranges before the annotation", To: func(svc *corev1.Service) {
+			svc.Annotations, svc.Spec.LoadBalancerSourceRanges = map[string]string{annotation: "y"}, []string{"1.2.3.0/24"}
+		}},
+	})
+	registrytest.Create(t, k, service(), []serviceChange{
+		{Name: "annotation of no load balancer", To: func(svc *corev1.Service) { svc.Annotations = map[string]string{annotation: ""} }, Refused: []string{
+			"metadata.annotations[" + annotation + "]: " + onlyLB}},
+		{Name: "both of no load balancer", To: func(svc *corev1.Service) {
+			svc.Annotations, svc.Spec.LoadBalancerSourceRanges = map[string]string{annotation: ""}, []string{"1.2.3.0/24"}
+		}, Refused: []string{"spec.LoadBalancerSourceRanges: " + onlyLB}},
+		{Name: "one mode of topology", To: func(svc *corev1.Service) { svc.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto"} }},
+		{Name: "another mode of topology", To: func(svc *corev1.Service) {
+			svc.Annotations = map[string]string{corev1.DeprecatedAnnotationTopologyAwareHints: "Auto"}
+		}},
+		{Name: "both modes of topology", To: func(svc *corev1.Service) {
+			svc.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto", corev1.DeprecatedAnnotationTopologyAwareHints: "Auto"}
+		}},
+		{Name: "a name of dots", To: func(svc *corev1.Service) {
+			svc.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: ".", IPFamilies: []corev1.IPFamily{"IPv4"}, IPFamilyPolicy: new(corev1.IPFamilyPolicySingleStack)}
+		}, Refused: []string{
+			"spec.ipFamilies: Forbidden: may not be set for ExternalName services", "spec.ipFamilyPolicy: Forbidden: may not be set for ExternalName services",
+			"spec.externalName: Required value"}},
+		{Name: "headless without ports", To: func(svc *corev1.Service) { svc.Spec.Ports, svc.Spec.ClusterIP = nil, "None" }},
+		{Name: "headless of nodes", To: func(svc *corev1.Service) { svc.Spec.Type, svc.Spec.ClusterIP = corev1.ServiceTypeNodePort, "None" }, Refused: []string{
+			`spec.clusterIPs[0]: Invalid value: "None": may not be set to 'None' for NodePort services`}},
+		{Name: "one port twice, of two protocols", To: func(svc *corev1.Service) {
+			svc.Spec.Type = corev1.ServiceTypeNodePort
+			svc.Spec.Ports = []corev1.ServicePort{{Name: "a", Port: 80, NodePort: 30000}, {Name: "b", Port: 80, NodePort: 30000, Protocol: corev1.ProtocolUDP}}
+		}},
+	})
+}
+
+// TestServiceTraffic: which policies a service has by default, by its type and by whether it is reachable from outside.
+func TestServiceTraffic(t *testing.T) {
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "services")
+	outside := func(svc *corev1.Service) { svc.Spec.ExternalIPs = []string{"1.2.3.4"} }
+	for name, c := range map[string]struct {
+		svc                *corev1.Service
+		external, internal string
+		allocates          bool
+	}{
+		"ClusterIP":               {withType("a", corev1.ServiceTypeClusterIP), "", "Cluster", false},
+		"ClusterIP from outside":  {withType("a", corev1.ServiceTypeClusterIP, outside), "Cluster", "Cluster", false},
+		"NodePort":                {withType("a", corev1.ServiceTypeNodePort), "Cluster", "Cluster", false},
+		"LoadBalancer":            {withType("a", corev1.ServiceTypeLoadBalancer), "Cluster", "Cluster", true},
+		"ExternalName":            {withType("a", corev1.ServiceTypeExternalName), "", "", false},
+		"ExternalName of outside": {withType("a", corev1.ServiceTypeExternalName, outside), "", "", false},
+		"Local":                   {withType("a", corev1.ServiceTypeNodePort, local), "Local", "Cluster", false},
+	} {
+		registrytest.Prepare(k, c.svc)
+		s, internal := c.svc.Spec, ""
+		if s.InternalTrafficPolicy != nil {
+			internal = string(*s.InternalTrafficPolicy)
+		}
+		if string(s.ExternalTrafficPolicy) != c.external || internal != c.internal || (s.AllocateLoadBalancerNodePorts != nil && *s.AllocateLoadBalancerNodePorts) != c.allocates {
+			t.Errorf("%s: %q %q %v", name, s.ExternalTrafficPolicy, internal, s.AllocateLoadBalancerNodePorts)
+		}
+		if errs := k.Rules.Validate(c.svc); len(errs) > 0 {
+			t.Errorf("%s: %v", name, errs)
+		}
+	}
+	svc := withType("a", corev1.ServiceTypeNodePort)
+	registrytest.Prepare(k, svc)
+	svc.Spec.ExternalTrafficPolicy, svc.Spec.HealthCheckNodePort = "", 70000
+	want := []string{"spec.externalTrafficPolicy: Required value", "spec.healthCheckNodePort: Invalid value: 70000: may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"}
+	if got := texts(k.Rules.Validate(svc)); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	svc = withType("a", corev1.ServiceTypeLoadBalancer, local)
+	registrytest.Prepare(k, svc)
+	svc.Spec.HealthCheckNodePort = 70000
+	if got := texts(k.Rules.Validate(svc)); !slices.Equal(got, []string{"spec.healthCheckNodePort: Invalid value: 70000: must be between 1 and 65535, inclusive"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestServiceKeepsTypedFields: what the old type had goes with it if the client leaves it unchanged, and is refused otherwise.
+func TestServiceKeepsTypedFields(t *testing.T) {
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "services")
+	stored := balanced()
+	registrytest.Prepare(k, stored)
+	becomes := func(kind corev1.ServiceType, change func(*corev1.Service)) func(*corev1.Service) {
+		return func(svc *corev1.Service) {
+			svc.Spec.Type = kind
+			change(svc)
+		}
+	}
+	const node, cluster = corev1.ServiceTypeNodePort, corev1.ServiceTypeClusterIP
+	registrytest.Update(t, k, "", stored, []serviceChange{
+		{Name: "nothing else", To: becomes(node, func(*corev1.Service) {})},
+		{Name: "another class", To: becomes(node, func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = new("a") }), Refused: []string{"spec.loadBalancerClass: " + onlyLB}},
+		{Name: "no class", To: becomes(node, func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = nil })},
+		{Name: "another health port", To: becomes(node, func(svc *corev1.Service) { svc.Spec.HealthCheckNodePort = 30005 }), Refused: []string{
+			"spec.healthCheckNodePort: Invalid value: 30005: may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"}},
+		{Name: "another policy", To: becomes(cluster, func(svc *corev1.Service) { svc.Spec.ExternalTrafficPolicy = "Cluster" }), Refused: []string{
+			`spec.externalTrafficPolicy: Invalid value: "Cluster": may only be set for externally-accessible services`}},
+		{Name: "a new node port beside the old", To: becomes(cluster, func(svc *corev1.Service) {
+			svc.Spec.Ports[0].Name = "a"
+			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "b", Port: 81, NodePort: 30009})
+		}), Refused: []string{
+			"spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'", "spec.ports[1].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"}},
+		{Name: "no longer local", To: func(svc *corev1.Service) { svc.Spec.ExternalTrafficPolicy = "Cluster" }},
+		{Name: "no longer local, another health port", To: func(svc *corev1.Service) {
+			svc.Spec.ExternalTrafficPolicy, svc.Spec.HealthCheckNodePort = "Cluster", 30005
+		}, Refused: []string{
+			"spec.healthCheckNodePort: Invalid value: 30005: may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"}},
+	})
+	plain := service()
+	registrytest.Prepare(k, plain)
+	registrytest.Update(t, k, "", plain, []serviceChange{
+		{Name: "balanced, with a class", To: becomes(corev1.ServiceTypeLoadBalancer, func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = new("a/b") })},
+	})
+}
+
+// TestServicePortsAreKept: ports keep the node ports of their names if the client leaves them out, unless it has given these to
+// others.
+func TestServicePortsAreKept(t *testing.T) {
+	k := registrytest.Find(t, core.Kinds(core.Options{}), "services")
+	port := func(name string, node int32) corev1.ServicePort {
+		return corev1.ServicePort{Name: name, Port: 80 + int32(name[0]), NodePort: node}
+	}
+	stored := withType("a", corev1.ServiceTypeNodePort)
+	stored.Spec.Ports = []corev1.ServicePort{port("p", 30000), port("q", 30001)}
+	registrytest.Prepare(k, stored)
+	for name, c := range map[string]struct{ given, want []corev1.ServicePort }{
+		"none given":   {[]corev1.ServicePort{port("p", 0), port("q", 0)}, []corev1.ServicePort{port("p", 30000), port("q", 30001)}},
+		"other order":  {[]corev1.ServicePort{port("q", 0), port("p", 0)}, []corev1.ServicePort{port("q", 30001), port("p", 30000)}},
+		"one given":    {[]corev1.ServicePort{port("p", 30005), port("q", 0)}, []corev1.ServicePort{port("p", 30005), port("q", 30001)}},
+		"another's":    {[]corev1.ServicePort{port("p", 0), port("q", 30000)}, []corev1.ServicePort{port("p", 0), port("q", 30000)}},
+		"another name": {[]corev1.ServicePort{port("r", 0), port("q", 0)}, []corev1.ServicePort{port("r", 0), port("q", 30001)}},
+	} {
+		svc := stored.DeepCopy()
+		svc.Spec.Ports = c.given
+		registrytest.Replace(k, "", svc, stored)
+		for i, p := range svc.Spec.Ports {
+			if p.Name != c.want[i].Name || p.NodePort != c.want[i].NodePort {
+				t.Errorf("%s: %d of %s", name, p.NodePort, p.Name)
+			}
+		}
+	}
+	svc := stored.DeepCopy()
+	svc.Spec.Type, svc.Spec.Ports = corev1.ServiceTypeLoadBalancer, []corev1.ServicePort{port("p", 0)}
+	svc.Spec.AllocateLoadBalancerNodePorts = new(false)
+	if registrytest.Replace(k, "", svc, stored); svc.Spec.Ports[0].NodePort != 0 {
+		t.Errorf("without node ports: %d", svc.Spec.Ports[0].NodePort)
+	}
+}
+
+func texts(errs field.ErrorList) []string {
+	var all []string
+	for _, err := range errs {
+		all = append(all, err.Error())
+	}
+	return all
 }
