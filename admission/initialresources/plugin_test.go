@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -148,6 +149,8 @@ func TestOthers(t *testing.T) {
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m", Namespace: "ns"}}
 	admissiontest.Admits(t, p, admissiontest.Create(t, config), config)
 	admissiontest.Admits(t, p, admissiontest.Create(t, pod(nil), admissiontest.Subresource("binding")), pod(nil))
+	node := func(r *admission.Request) { r.Object = &corev1.Node{} }
+	admissiontest.Refuses(t, p, admissiontest.Create(t, pod(nil), node), "Resource was marked with kind Pod but was unable to be converted")
 	if p.Handles(admission.Update) || p.Handles(admission.Delete) || !p.Handles(admission.Create) || len(h.asked) > 0 {
 		t.Errorf("asked %v", h.asked)
 	}
@@ -174,8 +177,14 @@ func TestFailure(t *testing.T) {
 
 // TestSlow: a history that does not answer is waited for only so long.
 func TestSlow(t *testing.T) {
-	p := newPlugin(t, stuck{}, initialresources.Options{Timeout: time.Millisecond})
-	admissiontest.Admits(t, p, admissiontest.Create(t, pod(nil)), pod(nil))
+	for given, want := range map[time.Duration]time.Duration{0: 2 * time.Second, time.Millisecond: time.Millisecond, time.Minute: time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			p, began := newPlugin(t, stuck{}, initialresources.Options{Timeout: given}), time.Now()
+			if err := p.Admit(t.Context(), admissiontest.Create(t, pod(nil))); err != nil || time.Since(began) != want {
+				t.Errorf("%v: took %v, %v", given, time.Since(began), err)
+			}
+		})
+	}
 }
 
 type stuck struct{}
@@ -201,6 +210,30 @@ func TestPercentile(t *testing.T) {
 		}
 		if got := r.Object.(*corev1.Pod).Spec.Containers[0].Resources.Requests.Cpu().String(); got != want {
 			t.Errorf("%d: %s", given, got)
+		}
+	}
+}
+
+// TestNearestRank: a percentile is one of the values, which need no order.
+func TestNearestRank(t *testing.T) {
+	for _, c := range []struct {
+		values  []int64
+		percent int
+		want    initialresources.Usage
+	}{
+		{nil, 90, initialresources.Usage{}},
+		{[]int64{7}, 1, initialresources.Usage{Value: 7, Samples: 1}},
+		{[]int64{7}, 100, initialresources.Usage{Value: 7, Samples: 1}},
+		{[]int64{30, 10, 20}, 0, initialresources.Usage{Value: 10, Samples: 3}},
+		{[]int64{30, 10, 20}, 33, initialresources.Usage{Value: 10, Samples: 3}},
+		{[]int64{30, 10, 20}, 34, initialresources.Usage{Value: 20, Samples: 3}},
+		{[]int64{30, 10, 20}, 66, initialresources.Usage{Value: 20, Samples: 3}},
+		{[]int64{30, 10, 20}, 67, initialresources.Usage{Value: 30, Samples: 3}},
+		{[]int64{30, 10, 20}, 100, initialresources.Usage{Value: 30, Samples: 3}},
+		{[]int64{30, 10, 20}, 200, initialresources.Usage{Value: 30, Samples: 3}},
+	} {
+		if got := initialresources.Percentile(slices.Clone(c.values), c.percent); got != c.want {
+			t.Errorf("%d of %v: %+v, want %+v", c.percent, c.values, got, c.want)
 		}
 	}
 }
