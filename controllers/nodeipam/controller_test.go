@@ -460,6 +460,32 @@ func TestEnd(t *testing.T) {
 	})
 }
 
+// TestNoneLeft: that there is no network for a node is an error, so that it is tried again.
+func TestNoneLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, server := memory.New[*corev1.Node](), &told{said: map[string]string{}}
+		in := nodeipam.Sources{Nodes: informer.New(source, informer.Options{})}
+		var recorder controllerstest.Recorder
+		c, err := nodeipam.New(in, server, &recorder, networks("10.64.0.0/24", "fd00::/60"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		controllerstest.Go(t, in.Nodes)
+		source.Put(node("a"))
+		source.Put(node("b"))
+		synctest.Wait()
+		if _, err := c.Reconcile(t.Context(), controllers.Key{Name: "a"}); err != nil || server.said["a"] == "" {
+			t.Errorf("the first: %v, given %v", err, server.said)
+		}
+		if _, err := c.Reconcile(t.Context(), controllers.Key{Name: "b"}); !errors.Is(err, nodeipam.ErrExhausted) || !strings.HasPrefix(err.Error(), "failed to allocate cidr from cluster cidr at idx:0: ") || server.said["b"] != "" {
+			t.Errorf("the second: %v, given %v", err, server.said)
+		}
+		if all := recorder.Events(); len(all) != 1 || all[0].Reason != "CIDRNotAvailable" {
+			t.Errorf("events %+v", all)
+		}
+	})
+}
+
 type refusing struct{}
 
 func (refusing) Patch(context.Context, client.Target, client.Patch, metav1.PatchOptions) (runtime.Object, error) {

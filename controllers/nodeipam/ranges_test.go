@@ -85,6 +85,21 @@ func TestNoRange(t *testing.T) {
 			t.Errorf("%v in networks of %d bits: %v", test.network, test.bits, err)
 		}
 	}
+	for text, test := range map[string]struct {
+		network netip.Prefix
+		bits    int
+	}{
+		"invalid Prefix is none of IPv4 or IPv6":                                  {netip.Prefix{}, 24},
+		"::ffff:10.0.0.0/120 is none of IPv4 or IPv6":                             {prefix("::ffff:10.0.0.0/120"), 124},
+		"nodes of 10.0.0.0/24 are to have 33 bits, which must be from 24 to 32":   {prefix("10.0.0.0/24"), 33},
+		"nodes of 10.0.0.0/7 are to have 6 bits, which must be from 7 to 31":      {prefix("10.0.0.0/7"), 6},
+		"nodes of fd00::/48 are to have 65 bits, which must be from 48 to 64":     {prefix("fd00::/48"), 65},
+		"nodes of fd00::/126 are to have 129 bits, which must be from 126 to 128": {prefix("fd00::/126"), 129},
+	} {
+		if _, err := nodeipam.NewRange(test.network, test.bits); err == nil || err.Error() != nodeipam.ErrRange.Error()+": "+text {
+			t.Errorf("told %v, want %s", err, text)
+		}
+	}
 	r, err := nodeipam.NewRange(prefix("10.0.0.0/16"), 24)
 	if err != nil {
 		t.Fatal(err)

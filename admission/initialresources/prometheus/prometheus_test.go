@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -100,6 +101,7 @@ func TestAnswers(t *testing.T) {
 		`{"status":"success","data":{"resultType":"matrix","result":[]}}`:                                                       {200, ""},
 		`{"status":"success","data":{"resultType":"matrix","result":[{"values":[[1,"-1"],[2,"+Inf"],[3,"NaN"],[4,"1e300"]]}]}}`: {200, ""},
 		`{"status":"error","errorType":"bad_data","error":"parse error"}`:                                                       {400, "unexpected answer of the Prometheus server: status 400: parse error"},
+		`{"status":"error","error":"too many","data":{"resultType":"matrix","result":[]}}`:                                      {200, "unexpected answer of the Prometheus server: status 200: too many"},
 		`{"status":"success","data":{"resultType":"vector","result":[]}}`:                                                       {200, "unexpected answer of the Prometheus server: status 200: no measurements in it"},
 		`{"status":"success","data":{"resultType":"matrix","result":[{"values":[[1,2]]}]}}`:                                     {200, "unexpected answer of the Prometheus server: 2 is no number"},
 		`{"status":"success","data":{"resultType":"matrix","result":[{"values":[[1,"x"]]}]}}`:                                   {200, "unexpected answer of the Prometheus server: x is no number"},
@@ -118,6 +120,62 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: %+v, %s", text, u, got)
 		}
 		server.Close()
+	}
+}
+
+// serving returns a history of a server that answers with a text, and notes the expressions that it is asked for.
+func serving(t *testing.T, text string, queries *[]string) *prometheus.History {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*queries = append(*queries, r.FormValue("query"))
+		_, _ = io.WriteString(w, text)
+	}))
+	t.Cleanup(server.Close)
+	h, err := prometheus.New(server.URL, prometheus.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TestNumbers: values are rounded up, and those that are no amounts are left out.
+func TestNumbers(t *testing.T) {
+	var queries []string
+	h := serving(t, `{"status":"success","data":{"resultType":"matrix","result":[{"values":[[1,"9223372036854775807"],[2,"1e300"],[3,"-0.5"]]},{"values":[[1,"4.2"],[2,"0"]]}]}}`, &queries)
+	if u, err := h.Usage(t.Context(), query()); err != nil || u != (initialresources.Usage{Value: 5, Samples: 2}) {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
+// TestImages: an image of Docker's registry may be reported by its full name, and any other only as it is.
+func TestImages(t *testing.T) {
+	const none = `{"status":"success","data":{"resultType":"matrix","result":[]}}`
+	for image, want := range map[string]string{
+		"nginx:1.27":               `(docker[.]io/library/)?nginx:1\\.27`,
+		"shop/cart:1":              `(docker[.]io/)?shop/cart:1`,
+		"localhost/cart":           `localhost/cart`,
+		"host:5000/cart":           `host:5000/cart`,
+		"registry.example/a/b:1":   `registry\\.example/a/b:1`,
+		"docker.io/library/nginx":  `docker\\.io/library/nginx`,
+		"localhost.example/c@d:ef": `localhost\\.example/c@d:ef`,
+	} {
+		var queries []string
+		h, q := serving(t, none, &queries), query()
+		q.Image, q.Resource = image, corev1.ResourceMemory
+		if _, err := h.Usage(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+		q.AnyTag, q.Namespace, q.Resource = true, "ns", corev1.ResourceCPU
+		if _, err := h.Usage(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+		name, _, _ := strings.Cut(strings.TrimSuffix(strings.TrimSuffix(want, `:1\\.27`), ":1"), "@")
+		if want := []string{
+			`container_memory_working_set_bytes{container!="",image=~"` + want + `"}`,
+			`rate(container_cpu_usage_seconds_total{container!="",image=~"` + name + `([:@].*)?",namespace="ns"}[5m]) * 1000`,
+		}; !slices.Equal(queries, want) {
+			t.Errorf("%s: asked for\n%s\nwant\n%s", image, strings.Join(queries, "\n"), strings.Join(want, "\n"))
+		}
 	}
 }
 
