@@ -91,6 +91,9 @@ func TestInterruptedOperations(t *testing.T) {
 				if len(lines) > 0 {
 					t.Errorf("logged is %q", lines)
 				}
+				if strings.HasPrefix(name, "no answer") {
+					n.expectEvents()
+				}
 				n.expectEventsAbout(" Warning ")
 				rt.Close()
 			})

@@ -244,6 +244,7 @@ func TestWhatIsSeenOfAPod(t *testing.T) {
 		o.s.set(old, said("ours"), settled)
 		o.expect(t, time.Second, `1 patch ns/web 1 "ours"`)
 		o.s.observe(old)
+		o.expect(t, 1500*time.Millisecond)
 		o.s.observe(o.pods[nameOf(old)])
 		o.expect(t, 2*time.Second)
 		o.s.observe(o.put(other()))
@@ -338,6 +339,8 @@ func TestWhenPodsAreDeleted(t *testing.T) {
 		},
 		"it cannot be deleted, and others write to it": {
 			act: func(o *office, web *corev1.Pod) {
+				o.s.finish(web, said("a"))
+				time.Sleep(time.Second)
 				web = o.put(leaving(web))
 				o.fails = 1
 				o.s.finish(web, said("a"))
@@ -346,7 +349,7 @@ func TestWhenPodsAreDeleted(t *testing.T) {
 				web.Status.Message = "other"
 				o.s.observe(o.put(web))
 			},
-			want: []string{"1001 delete web", `2001 patch ns/web 1 "a"`, "2001 delete web"},
+			want: []string{"2001 delete web", `3001 patch ns/web 1 "a"`, "3001 delete web"},
 		},
 		"its deletion is requested while its last status is sent": {
 			act: func(o *office, web *corev1.Pod) {
@@ -360,8 +363,16 @@ func TestWhenPodsAreDeleted(t *testing.T) {
 			withOffice(t, func(o *office) {
 				o.s.set(o.put(letter("ns", "web", "1")), said("a"), settled)
 				o.expect(t, time.Second, `1 patch ns/web 1 "a"`)
-				c.act(o, o.pods[types.NamespacedName{Namespace: "ns", Name: "web"}])
+				web := o.pods[types.NamespacedName{Namespace: "ns", Name: "web"}]
+				c.act(o, web)
 				o.expect(t, time.Hour, c.want...)
+				if o.pods[nameOf(web)] == nil { // a late word of it changes nothing
+					web = leaving(web)
+					web.ResourceVersion, web.Status.Message = "99", "other"
+					o.s.observe(web)
+					o.s.finish(web, said("more"))
+					o.expect(t, 2*time.Hour)
+				}
 			})
 		})
 	}
@@ -409,6 +420,10 @@ func TestStatusesOfStaticPods(t *testing.T) {
 		o.s.set(pod, said("c"), provisional)
 		o.s.set(pod, said(""), settled)
 		o.expect(t, 13*time.Second, `12001 patch ns/web m4 ""`)
+
+		itself := pod.DeepCopy()
+		itself.ResourceVersion = "1000"
+		o.s.observe(itself) // which is not its mirror
 
 		delete(o.pods, nameOf(pod)) // of which nobody has told yet
 		o.s.set(pod, said("d"), settled)

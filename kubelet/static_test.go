@@ -212,6 +212,9 @@ func TestStaticPodThatChanges(t *testing.T) {
 		changed.Labels = map[string]string{"a": "b"}
 		n.manifests.Put(changed)
 		n.after(time.Second)
+		if pod, found := n.kubelet.Pod("default", "web-n1"); !found || pod.Labels["a"] != "b" {
+			t.Errorf("the pod is %v", pod)
+		}
 		if err := n.runtime.Exit(n.containers()[0].ID, 1); err != nil {
 			t.Fatal(err)
 		}
