@@ -54,6 +54,28 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestDefaultBounds: without options, 2,000 images with 1,000 measurements of each resource are kept.
+func TestDefaultBounds(t *testing.T) {
+	for name, o := range map[string]memory.Options{"none": {}, "negative": {Images: -1, Samples: -1}} {
+		h := memory.New(o)
+		for i := range int64(1001) {
+			h.Add(memory.Sample{Image: "a", Resource: corev1.ResourceCPU, Value: i, At: time.Unix(i, 0)})
+		}
+		if least := usage(h, "a", 0); least != (initialresources.Usage{Value: 1, Samples: 1000}) {
+			t.Errorf("%s: %+v", name, least)
+		}
+		for i := range 2000 {
+			if i == 1999 && usage(h, "a", 0).Samples == 0 {
+				t.Errorf("%s: the oldest of 2,000 images is forgotten", name)
+			}
+			h.Add(memory.Sample{Image: fmt.Sprint("image-", i), Resource: corev1.ResourceCPU, At: time.Unix(1, 0)})
+		}
+		if usage(h, "a", 0).Samples != 0 || usage(h, "image-0", 0).Samples != 1 {
+			t.Errorf("%s: the oldest of 2,001 images is known, or the next one is not", name)
+		}
+	}
+}
+
 // TestAtOnce: measurements are added while others ask.
 func TestAtOnce(t *testing.T) {
 	h := memory.New(memory.Options{Images: 10, Samples: 10})
