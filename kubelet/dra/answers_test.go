@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/kubelet/dra"
@@ -144,6 +146,23 @@ func TestFiles(t *testing.T) {
 	w.release(a, "unprepare dynamic resources: checkpoint ResourceClaim state: …")
 	equal(t, "calls before the end is noted", s.took(), "")
 	free()
+	w.prepare(a, "done")
+	s.took()
+
+	d, e := pod("d", "y"), pod("e", "y")
+	w.claim("y", []string{driverName}, d, e)
+	w.prepare(d, "done")
+	w.prepare(e, "done")
+	block()
+	w.release(d, "unprepare dynamic resources: checkpoint ResourceClaim state: …")
+	free()
+	w.release(d, "done")
+	if got, err := w.Orphans(func(p types.UID) bool { return p == a.UID }); err != nil || !slices.Equal(got, []types.UID{e.UID}) {
+		t.Errorf("claims are left of %v, %v", got, err)
+	}
+	w.release(e, "done")
+	equal(t, "calls for two pods", s.took(), "prepare default/y, unprepare default/y")
+	w.release(a, "done")
 	w.prepare(a, "done")
 	s.took()
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/internal/fakeroot"
@@ -96,21 +97,51 @@ func TestWhatComesLast(t *testing.T) {
 				appendTo(t, log, day+"03Z stdout F new\n")
 			},
 		}, "1\nlate\nnew\n"},
+		"a last line without an end, before the new file is written to": {[]func(*testing.T, string){
+			func(t *testing.T, log string) {
+				appendTo(t, log, day+"02Z stdout F broke off")
+				rename(t, log, log+".20260101-000000")
+				appendTo(t, log, "")
+				if err := os.Chtimes(log, time.Time{}, time.Unix(1e9, 0)); err != nil {
+					t.Error(err)
+				}
+			},
+			func(t *testing.T, log string) { appendTo(t, log+".20260101-000000", " too late\n") },
+		}, "1\nbroke off"},
+		"two rotations in a directory that cannot be listed at first": {[]func(*testing.T, string){
+			func(t *testing.T, log string) {
+				rename(t, log, log+".20260101-000000")
+				appendTo(t, log, day+"02Z stdout F 2\n")
+				rename(t, log, log+".20260102-000000")
+				appendTo(t, log, day+"03Z stdout F 3\n")
+				chmod(t, filepath.Dir(log), 0o300)
+			},
+			func(t *testing.T, log string) { chmod(t, filepath.Dir(log), 0o700) },
+		}, "1\n2\n3\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := filepath.Join(t.TempDir(), "0.log")
 			store(t, log, day+"01Z stdout F 1")
 			var out bytes.Buffer
 			asked := 0
-			err := logs.Read(t.Context(), log, logs.Options{Stdout: &out, Follow: true, Running: func(context.Context) (bool, error) {
-				tt.happens[asked](t, log)
-				asked++
-				return asked < len(tt.happens), nil
-			}})
-			if err != nil || out.String() != tt.want {
-				t.Errorf("%q, %v", &out, err)
-			}
+			fakeroot.Unprivileged(t, func() {
+				err := logs.Read(t.Context(), log, logs.Options{Stdout: &out, Follow: true, Running: func(context.Context) (bool, error) {
+					tt.happens[asked](t, log)
+					asked++
+					return asked < len(tt.happens), nil
+				}})
+				if err != nil || out.String() != tt.want {
+					t.Errorf("%q, %v", &out, err)
+				}
+			})
 		})
+	}
+}
+
+func chmod(t *testing.T, path string, mode os.FileMode) {
+	t.Helper()
+	if err := os.Chmod(path, mode); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -127,6 +158,14 @@ func TestOutputThatFails(t *testing.T) {
 		"during a check": func(log string, o *logs.Options) {
 			o.Running = func(context.Context) (bool, error) { appendTo(t, log, day+"02Z stdout F 2\n"); return false, nil }
 		},
+		"after a rotation": func(log string, o *logs.Options) {
+			o.Running = func(context.Context) (bool, error) {
+				appendTo(t, log, day+"02Z stdout F 2")
+				rename(t, log, log+".20260101-000000")
+				appendTo(t, log, day+"03Z stdout F 3\n")
+				return false, nil
+			}
+		},
 		"while waiting": func(log string, o *logs.Options) {
 			asked := 0
 			o.Idle = func() error { appendTo(t, log, day+"02Z stdout F 2\n"); return nil }
@@ -138,7 +177,7 @@ func TestOutputThatFails(t *testing.T) {
 			store(t, log, day+"01Z stdout F 1")
 			tries := 0
 			o := logs.Options{Follow: true, Stdout: writing(func(text string) error {
-				if tries++; text == "2\n" {
+				if tries++; strings.HasPrefix(text, "2") {
 					return errFull
 				}
 				return nil

@@ -98,6 +98,25 @@ func TestRotate(t *testing.T) {
 	})
 }
 
+// TestRotateOften: what is rotated twice in a second is kept twice.
+func TestRotateOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &runtime{dir: t.TempDir(), states: map[string]cri.ContainerState{"c": cri.ContainerRunning}}
+		rotator := logs.NewRotator(r, logs.RotatorOptions{MaxSize: 10, MaxFiles: 9})
+		want := ""
+		for i := range 4 {
+			store(t, r.path("c"), fmt.Sprintf("%s01Z stdout F %d", day, i))
+			if err := rotator.Rotate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want += fmt.Sprintln(i)
+		}
+		if got := read(t, r.path("c"), logs.Options{}); got != want {
+			t.Errorf("left is %q in %v", got, names(t, r.dir))
+		}
+	})
+}
+
 // TestRotationFails: a runtime that does not reopen the log keeps writing to it.
 func TestRotationFails(t *testing.T) {
 	r := &runtime{dir: t.TempDir(), states: map[string]cri.ContainerState{"c": cri.ContainerRunning}, broken: errors.New("broken")}

@@ -489,6 +489,47 @@ func TestWhichAnswersCount(t *testing.T) {
 	}
 }
 
+// A pod whose object appears is told although nobody has asked for the object, and no end is logged.
+func TestAppearance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		src := &scripted{list: func() ([]*corev1.ConfigMap, string, error) { return nil, "7", nil }}
+		var log bytes.Buffer
+		c := src.cache(s, &log)
+		stop := start(t, c)
+		c.Register(filePod("p1", "a"))
+		synctest.Wait()
+		src.events <- []informer.Event[*corev1.ConfigMap]{{Type: informer.Added, Object: at(config("a", "1"), "8"), Version: "8"}}
+		if told := s.told(); !slices.Equal(told, []types.UID{"p1"}) {
+			t.Errorf("told of %v", told)
+		}
+		stop()
+		if log.Len() > 0 {
+			t.Errorf("logged %s", &log)
+		}
+	})
+}
+
+// A pod may come to refer to nothing, any number of times, and to something again.
+func TestNoReferencesAnyMore(t *testing.T) {
+	within(t, func(t *testing.T, s *server, c *objects.Cache) {
+		s.configMaps.Put(config("a", "1"))
+		for range 2 {
+			c.Register(filePod("p1", "a"))
+			if got := s.counts(); !strings.HasSuffix(got, " 1 watches") {
+				t.Error(got)
+			}
+			for range 2 {
+				c.Register(filePod("p1"))
+				if got := s.counts(); !strings.HasSuffix(got, " 0 watches") {
+					t.Error(got)
+				}
+			}
+		}
+		c.Unregister("p1")
+	})
+}
+
 // A late watch reports what earlier readers did not see.
 func TestLateWatch(t *testing.T) {
 	tests := map[string]struct {

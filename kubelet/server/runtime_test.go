@@ -129,11 +129,34 @@ func TestRuntimeThatDoesNotStream(t *testing.T) {
 	}
 }
 
+// TestContainersOfNoPod: a container of the runtime that the pod does not name has no streams to attach to.
+func TestContainersOfNoPod(t *testing.T) {
+	r := logOfLines(t)
+	r.containers = append(r.containers, container("b", "p", "former", cri.ContainerRunning, ""))
+	request, _ := asking(t.Context(), http.MethodPost, "/attach/ns/p/former", "output=1")
+	w := httptest.NewRecorder()
+	alone(r, running("a"), trusting()).ServeHTTP(w, request)
+	if want := "container former not found in pod p_ns"; w.Code != http.StatusInternalServerError || w.Body.String() != want {
+		t.Errorf("%d %q, not %q", w.Code, w.Body, want)
+	}
+}
+
+// TestNoDirectoryOfLogs: where there is no directory of logs, there are none.
+func TestNoDirectoryOfLogs(t *testing.T) {
+	o := trusting()
+	o.LogDir = filepath.Join(t.TempDir(), "none")
+	if w := get(t, alone(logOfLines(t), running("a"), o), "/logs/syslog", ""); w.Code != http.StatusNotFound {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+}
+
 // keeper is a runtime that keeps logs itself.
 type keeper struct {
 	*runtime
 	lines []cri.LogLine
-	err   error
+	err   error // of opening one
+
+	broken error // of following it
 }
 
 func (k *keeper) OpenLog(context.Context, string) (cri.Log, error) { return k, k.err }
@@ -144,13 +167,21 @@ func (k *keeper) Next() []cri.LogLine {
 	return lines
 }
 
-func (k *keeper) Wait(context.Context) (bool, error) { return false, nil }
+func (k *keeper) Wait(context.Context) (bool, error) { return false, k.broken }
 
 // TestKeptLog: the log of a runtime that keeps it is not looked for in files.
 func TestKeptLog(t *testing.T) {
 	k := &keeper{runtime: logOfLines(t, "2026-01-02T03:04:05Z stdout F from a file\n"), lines: []cri.LogLine{{Text: "one"}, {Text: "two", Stderr: true}}}
 	if w := get(t, alone(k, running("a"), trusting()), "/containerLogs/ns/p/c0", "stream=Stderr&follow=true"); w.Code != http.StatusOK || w.Body.String() != "two\n" {
 		t.Errorf("%d %q", w.Code, w.Body)
+	}
+	k.broken = errors.New("the runtime is gone")
+	var log strings.Builder
+	o := trusting()
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	get(t, alone(k, running("a"), o), "/containerLogs/ns/p/c0", "follow=true")
+	if !strings.Contains(log.String(), "log broke off") || !strings.Contains(log.String(), "the runtime is gone") {
+		t.Errorf("logged %s", &log)
 	}
 	k.err = cri.ErrNotFound
 	if w := get(t, alone(k, running("a"), trusting()), "/containerLogs/ns/p/c0", ""); w.Code != http.StatusBadRequest {

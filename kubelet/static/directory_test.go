@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -359,6 +360,28 @@ func TestDirectoryThatComesAndGoes(t *testing.T) {
 		}
 		f.expect(t, "deleted a-node1 g1 p0")
 	}
+}
+
+// TestDirectoryThatIsNotThereYet: it is looked for every second.
+func TestDirectoryThatIsNotThereYet(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "manifests")
+	synctest.Test(t, func(t *testing.T) {
+		d := newDirectory(t, dir, static.Options{})
+		_, version, err := d.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := d.Watch(t.Context(), version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
+		defer cancel()
+		if events, err := s.Next(ctx); !errors.Is(err, context.DeadlineExceeded) || len(events) > 0 {
+			t.Errorf("%v, %v", events, err)
+		}
+	})
 }
 
 func TestStreams(t *testing.T) {

@@ -63,6 +63,19 @@ func TestMirrorSeenAndGone(t *testing.T) {
 	})
 }
 
+// TestMirrorSeenLateAndGone: one that was first seen when its pod was looked at, and is deleted then, is made again at once.
+func TestMirrorSeenLateAndGone(t *testing.T) {
+	mirror(t, func(m *mirroring) {
+		m.registerNode()
+		m.put("a")
+		m.expect("0s create pods ns/web-n1")
+		m.put("a") // it is looked at, and is as it should be
+		m.expect()
+		m.delete(*metav1.NewDeleteOptions(0))
+		m.expect("0s create pods ns/web-n1")
+	})
+}
+
 // TestNodeThatIsAnother: a node that is leaving gets no mirrors; one of its name that comes after it does.
 func TestNodeThatIsAnother(t *testing.T) {
 	mirror(t, func(m *mirroring) {

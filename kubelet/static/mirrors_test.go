@@ -35,6 +35,13 @@ type mirroring struct {
 
 func mirror(t *testing.T, test func(*mirroring)) {
 	t.Helper()
+	mirrorWith(t, func(m *mirroring) static.MirrorOptions {
+		return static.MirrorOptions{Busy: func(string, string) bool { return m.busy.Load() }}
+	}, test)
+}
+
+func mirrorWith(t *testing.T, options func(*mirroring) static.MirrorOptions, test func(*mirroring)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := &mirroring{
 			T: t, api: controllerstest.Start(t, controllerstest.Options{}),
@@ -47,7 +54,7 @@ func mirror(t *testing.T, test func(*mirroring)) {
 			Pods:   informer.New(m.pods, detect),
 			Nodes:  informer.New[*corev1.Node](m.nodes, detect),
 		}
-		mirrors, err := static.NewMirrors(in, m.api, "n1", static.MirrorOptions{Busy: func(string, string) bool { return m.busy.Load() }})
+		mirrors, err := static.NewMirrors(in, m.api, "n1", options(m))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,6 +220,14 @@ func TestMirrorOfAnotherNode(t *testing.T) {
 
 func TestOrphanOfAnEarlierKubelet(t *testing.T) {
 	mirror(t, func(m *mirroring) {
+		m.add(onNode("n1"))
+		m.expect("0s delete pods ns/web-n1")
+	})
+}
+
+// TestOrphanOfWhoKnowsWhom: without anybody to ask which pods have containers, mirrors go at once.
+func TestOrphanOfWhoKnowsWhom(t *testing.T) {
+	mirrorWith(t, func(*mirroring) static.MirrorOptions { return static.MirrorOptions{} }, func(m *mirroring) {
 		m.add(onNode("n1"))
 		m.expect("0s delete pods ns/web-n1")
 	})

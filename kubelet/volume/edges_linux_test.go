@@ -19,6 +19,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/internal/fakeroot"
 	"github.com/keelson-dev/keelson/kubelet/volume"
 )
@@ -251,7 +252,15 @@ func TestSubPathThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// TestNothingStaysOpen: opening files in volumes and mounting sub-paths leaks no file descriptors.
+// ended is a container that has ended and left its message in a mount.
+func ended(message cri.Mount) cri.ContainerStatus {
+	return cri.ContainerStatus{
+		Container: cri.Container{State: cri.ContainerExited, Annotations: map[string]string{"io.kubernetes.container.terminationMessagePath": message.ContainerPath}},
+		Mounts:    []cri.Mount{message},
+	}
+}
+
+// TestNothingStaysOpen: opening files in volumes, mounting sub-paths and reading messages leaks no file descriptors.
 func TestNothingStaysOpen(t *testing.T) {
 	needMounts(t)
 	host := t.TempDir()
@@ -275,8 +284,9 @@ func TestNothingStaysOpen(t *testing.T) {
 				}
 			}
 		}
-		if _, err := v.Mounts(t.Context(), request(p)); err != nil {
-			t.Fatal(err)
+		got := mounts(t, v, request(p))
+		if said := volume.TerminationMessage(ended(got["/dev/termination-log"]), nil); said != "" {
+			t.Fatal(said)
 		}
 		if err := v.Release(t.Context(), p.UID); err != nil {
 			t.Fatal(err)

@@ -393,6 +393,11 @@ func TestRootless(t *testing.T) {
 	if err := os.Symlink(filepath.Dir(host), filepath.Join(v.Path(p, "e"), "out")); err != nil {
 		t.Fatal(err)
 	}
+	p.Spec.Volumes[1] = hostPathVolume("m", filepath.Join(dir, "none"))
+	p.Spec.Containers[0].VolumeMounts[1].SubPath = "sub"
+	if _, err := v.Mounts(t.Context(), request(p)); err == nil || err.Error() != `failed to prepare subPath for volumeMount "m" of container "main"` {
+		t.Errorf("a path in a volume that is not there: %v", err)
+	}
 	p.Spec.Containers[0].VolumeMounts[0].SubPath = "out"
 	if _, err := v.Mounts(t.Context(), request(p)); err == nil {
 		t.Error("a link out of the volume was followed")

@@ -245,10 +245,14 @@ func TestRestrictedLater(t *testing.T) {
 type mounter struct {
 	calls []string
 	err   error
+	gone  bool // the directory, when it fails
 }
 
 func (m *mounter) Mount(_ context.Context, kind, source, dir string, options []string) error {
 	m.calls = append(m.calls, kind+" "+source+" "+strings.Join(options, ","))
+	if m.gone {
+		_ = os.Remove(dir)
+	}
 	if m.err != nil {
 		return m.err
 	}

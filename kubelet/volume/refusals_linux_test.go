@@ -176,6 +176,27 @@ func TestNFSThatFails(t *testing.T) {
 	if err := os.Remove(at); err != nil {
 		t.Fatal(err)
 	}
+	m.err, m.gone = errors.New("connection timed out"), true
+	if err := v.Prepare(t.Context(), p); err == nil || err.Error() != `MountVolume.SetUp failed for volume "own" : connection timed out` {
+		t.Errorf("with the directory: %v", err)
+	}
+	release(t, v, dir, p.UID)
+}
+
+// TestMemoryOnce: a volume in memory that was mounted before its kubelet died is not mounted again over what it has.
+func TestMemoryOnce(t *testing.T) {
+	needMounts(t)
+	v, dir := node(t, nil, volume.Options{})
+	p := pod(emptyDirVolume("m", corev1.StorageMediumMemory))
+	failAt(v, "mkdir", filepath.Join(dir, "pods/uid-1/plugins"))
+	if err := v.Prepare(t.Context(), p); !errors.Is(err, errDead) {
+		t.Fatalf("got %v", err)
+	}
+	file := write(t, "kept", v.Path(p, "m"), "file")
+	prepare(t, v, p)
+	if on := mountsBelow(t, dir); len(on) != 1 || read(t, file) != "kept" {
+		t.Errorf("mounted: %v", on)
+	}
 	release(t, v, dir, p.UID)
 }
 
@@ -210,10 +231,7 @@ func TestUnreadable(t *testing.T) {
 	v, dir := node(t, nil, volume.Options{Logger: quiet()})
 	p := subPathPod(hostPathVolume("h", host), "new")
 	fakeroot.Unprivileged(t, func() {
-		got := volume.TerminationMessage(cri.ContainerStatus{
-			Container: cri.Container{State: cri.ContainerExited, Annotations: map[string]string{"io.kubernetes.container.terminationMessagePath": "/m"}},
-			Mounts:    []cri.Mount{{ContainerPath: "/m", HostPath: message}},
-		}, nil)
+		got := volume.TerminationMessage(ended(cri.Mount{ContainerPath: "/m", HostPath: message}), nil)
 		if want := "Error on reading termination log " + message + ": open " + message + ": permission denied"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

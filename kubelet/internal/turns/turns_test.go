@@ -74,7 +74,13 @@ func TestTurns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if all.Len() != 1 {
+			t.Errorf("%d things are remembered", all.Len())
+		}
 		last()
+		if all.Len() != 0 {
+			t.Errorf("%d things are remembered that nobody works on", all.Len())
+		}
 	})
 }
 

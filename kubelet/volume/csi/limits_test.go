@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -73,6 +75,36 @@ func TestLimitIsUpdated(t *testing.T) {
 	b.allow(0)
 	b.script.set(func() { delete(b.script.fail, "info") })
 	b.eventually("without a limit", func() bool { return b.limit() == -1 })
+}
+
+// counting counts how often CSIDrivers are read.
+type counting struct {
+	client.Client
+	reads *atomic.Int64
+}
+
+func (c counting) Get(ctx context.Context, t client.Target) (runtime.Object, error) {
+	if t.Resource.Resource == "csidrivers" {
+		c.reads.Add(1)
+	}
+	return c.Client.Get(ctx, t)
+}
+
+// TestDriverThatLeft: nobody looks any more how often a driver wants to be asked that has left.
+func TestDriverThatLeft(t *testing.T) {
+	b := start(t, csi.Options{})
+	var reads atomic.Int64
+	b.client = counting{b.api, &reads}
+	b.restart()
+	b.eventually("looked up more than once", func() bool { return reads.Load() > 3 })
+	b.leave()
+	b.leave = func() {}
+	b.eventually("gone", func() bool { return len(b.published()) == 0 })
+	b.eventually("no longer looked up", func() bool {
+		before := reads.Load()
+		time.Sleep(20 * b.options.Period)
+		return reads.Load() == before
+	})
 }
 
 // TestLimitAfterRegistration: a driver that registers again may have another limit.
