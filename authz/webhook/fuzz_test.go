@@ -30,9 +30,9 @@ type wire struct {
 	body        []byte
 }
 
-func (w wire) RoundTrip(*http.Request) (*http.Response, error) {
+func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{
-		StatusCode: w.code, Header: http.Header{"Content-Type": {w.contentType}}, Body: io.NopCloser(bytes.NewReader(w.body)),
+		Request: r, StatusCode: w.code, Header: http.Header{"Content-Type": {w.contentType}}, Body: io.NopCloser(bytes.NewReader(w.body)),
 	}, nil
 }
 
