@@ -374,6 +374,7 @@ func TestCounts(t *testing.T) {
 		for path, want := range map[string]bool{
 			"registry/registry.go": true, "bench/kills/main_test.go": true,
 			"registry/codec/codec_test.go":           is("fuzz", "mutants"),
+			"registry/codec/exact_test.go":           is("mutants"), // beside a fuzz target
 			"controllers/podgc/podgc_test.go":        is("mutants"),
 			"conformance/validation/pods_test.go":    is("mutants", "modules", "differential-validation"),
 			"conformance/components/kubelet_test.go": is("mutants", "modules", "components"),

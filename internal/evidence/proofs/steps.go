@@ -27,8 +27,8 @@ type step struct {
 	root bool
 	// result is the file in results/ that it writes, whose figures are shown.
 	result string
-	// about is the code that the step proves something about, as git pathspecs; tests are the directories whose tests are
-	// part of that, besides its own.
+	// about is the code that the step proves something about, as git pathspecs; tests are the files with tests, and the
+	// directories of such, that are part of that, besides its own.
 	about, tests []string
 	// leftOut says why it was excluded from the run.
 	leftOut string
@@ -49,7 +49,7 @@ func (s step) words() string {
 // counts reports whether a file can change what the step proves.
 func (s step) counts(file string) bool {
 	return evidence.Measured(file) || s.dir != "" && strings.HasPrefix(file, s.dir+"/") ||
-		slices.ContainsFunc(s.tests, func(dir string) bool { return dir == "." || strings.HasPrefix(file, dir+"/") })
+		slices.ContainsFunc(s.tests, func(t string) bool { return t == "." || t == file || strings.HasPrefix(file, t+"/") })
 }
 
 // notCompared returns the modules of conformance/ that compare nothing themselves: they pin programs. components has a
@@ -123,7 +123,8 @@ func everything() []string {
 	return []string{".", ":(exclude)docs", ":(exclude)results", ":(exclude)internal/evidence", ":(exclude)tools/mutants/*.tsv"}
 }
 
-// withTests returns the directories that have fuzz targets, and those of the modules below the root.
+// withTests returns the files that have fuzz targets, and the directories of the modules below the root. What a target proves
+// does not change with the tests in other files.
 func withTests(root string) (fuzzed, nested []string, err error) {
 	repository := os.DirFS(root)
 	err = fs.WalkDir(repository, ".", func(file string, entry fs.DirEntry, err error) error {
@@ -135,13 +136,13 @@ func withTests(root string) (fuzzed, nested []string, err error) {
 			return fs.SkipDir
 		case name == "go.mod" && dir != ".":
 			nested = append(nested, dir)
-		case strings.HasSuffix(name, "_test.go") && !slices.Contains(fuzzed, dir):
+		case strings.HasSuffix(name, "_test.go"):
 			source, err := fs.ReadFile(repository, file)
 			if err != nil {
 				return err
 			}
 			if bytes.Contains(source, []byte("\nfunc Fuzz")) {
-				fuzzed = append(fuzzed, dir)
+				fuzzed = append(fuzzed, file)
 			}
 		}
 		return nil
