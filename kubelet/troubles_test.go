@@ -93,6 +93,46 @@ func TestForcedDeletionInterrupts(t *testing.T) {
 	})
 }
 
+// TestSandboxesAreTriedAgain: a sandbox that cannot be made is tried again after a second, then after twice as long each
+// time, up to ten, and after a success from the start.
+func TestSandboxesAreTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rt := simulated.New(simulated.Options{Behave: func(op simulated.Operation) simulated.Outcome {
+			since := time.Since(w.start)
+			if op.Verb == simulated.RunSandbox && (since < 40*time.Second || since > 100*time.Second && since < 102*time.Second) {
+				return simulated.Outcome{Err: errors.New("no more addresses")}
+			}
+			return simulated.Outcome{}
+		}})
+		n := w.run(rt, kubelet.Options{})
+		n.pods.Put(newPod("web"))
+		n.after(101 * time.Second)
+		sandboxes, err := rt.ListSandboxes(t.Context(), cri.Filter{})
+		if err == nil {
+			err = rt.StopPodSandbox(t.Context(), sandboxes[0].ID)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.after(time.Minute)
+		var times []string
+		for _, line := range n.events {
+			if at, _, failed := strings.Cut(line, " web Warning FailedCreatePodSandBox: Failed to create pod sandbox: no more addresses"); failed {
+				times = append(times, at)
+			}
+		}
+		if got := strings.Join(times, " "); got != "0s 1s 3s 7s 15s 25s 35s 101s" {
+			t.Errorf("it failed at %s", got)
+		}
+		if got := summary(n.pod("web")); got != "web Running Ready main=running#1" {
+			t.Errorf("the pod is %s", got)
+		}
+		n.stop()
+		rt.Close()
+	})
+}
+
 // TestGoneWhileItEnds: that a pod that is ending is gone from the API gives it no more time.
 func TestGoneWhileItEnds(t *testing.T) {
 	simulate(t, slow(), kubelet.Options{}, func(n *node) {
