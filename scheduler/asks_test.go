@@ -134,6 +134,10 @@ func TestAnswersCountForTheNewState(t *testing.T) {
 			p, _ := s.pods.Get("default", "p")
 			s.pods.Put(refused(p.DeepCopy(), "a"))
 		}, "p:ab p:ab", "b"},
+		"one comes before it": {"b", "", func(s *server) {
+			s.pods.Put(on(pod("other", "4", ""), "a"))
+			s.nodes.Put(node("0", "4", "8Gi"))
+		}, "p:ab p:0b", "0"},
 		"nominated for one that comes": {"b", "", func(s *server) {
 			s.nodes.Put(node("c", "4", "8Gi"))
 			p, _ := s.pods.Get("default", "p")
@@ -171,7 +175,7 @@ func TestAnswersCountForTheNewState(t *testing.T) {
 				}
 				// The program is free for the next.
 				s.nodes.Put(node("z", "4", "8Gi"))
-				s.pods.Put(refused(asks("next", "1", "x"), "abc"))
+				s.pods.Put(refused(asks("next", "1", "x"), "0abc"))
 				after(11 * time.Second)
 				same(t, "z", s.where()["next"])
 			}, node("a", "4", "8Gi"), node("b", "4", "8Gi"))
@@ -447,6 +451,15 @@ func TestRaterWithoutSay(t *testing.T) {
 	if d.Node != "c" || !d.Verdicts[0].Scores[0].Skipped || program.said() != "" {
 		t.Errorf("decided\n%v", d)
 	}
+	other := &slow{name: "y"}
+	profile = profileOf(rater{program, false}, rater{other, false})
+	p := asks("p", "1", "y")
+	p.Annotations = map[string]string{"likes": "b"}
+	synctest.Test(t, func(t *testing.T) {
+		if d := profile.Schedule(p, three()); d.Node != "b" || program.said() != "" || other.said() != "p:abc rate b" {
+			t.Errorf("decided\n%v", d)
+		}
+	})
 }
 
 // tired is a predicate that can examine pods so many times.

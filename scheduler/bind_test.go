@@ -442,3 +442,19 @@ func TestPreBinderThatIsCancelled(t *testing.T) {
 		same(t, []string{"b.undo", "a.undo"}, tr.called()[6:])
 	}, node("n", "4", "8Gi"))
 }
+
+// A pod without a PreBinder does not wait for those of others, whether it waited for a permit or not.
+func TestPermittedPodsDoNotWaitForPreBinders(t *testing.T) {
+	w := scheduler.NewWait(time.Minute)
+	profile := also(permits(w), idle{idles(20 * time.Second)})
+	runProfile(t, profile, scheduler.Options{PreBinds: 1}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
+		p := pod("slow", "1", "")
+		p.Labels = map[string]string{"slow": "yes"}
+		s.pods.Put(p)
+		s.pods.Put(pod("web", "1", ""))
+		after(time.Second)
+		w.Allow()
+		synctest.Wait()
+		same(t, map[string]string{"slow": "-", "web": "n"}, s.where())
+	}, node("n", "4", "8Gi"))
+}

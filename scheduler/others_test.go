@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/plugins"
 )
@@ -226,4 +228,48 @@ func TestClaimsOfNodes(t *testing.T) {
 	same(t, []string{"default/x", "default/y"}, claims())
 	state.RemovePod(a)
 	same(t, nil, claims())
+}
+
+// late are objects that are not known in the end.
+type late struct{ err error }
+
+func (late) Watch(func(scheduler.Event)) {}
+
+func (l late) WaitSynced(context.Context) error { return l.err }
+
+// A source that fails ends Run, which waits a moment for the end of its own context, of which the source may know before.
+func TestSourceThatFails(t *testing.T) {
+	boom := errors.New("boom")
+	for _, ends := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t)
+			in := scheduler.Sources{
+				Pods: informer.New[*corev1.Pod](s.pods, informer.Options{}), Nodes: informer.New[*corev1.Node](s.nodes, informer.Options{}),
+				Others: []scheduler.Objects{late{boom}},
+			}
+			sched, err := scheduler.New(in, binding(s), s, s, scheduler.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources, stop := context.WithCancel(t.Context())
+			defer stop()
+			for _, run := range []func(context.Context) error{in.Pods.Run, in.Nodes.Run} {
+				go func() { _ = run(sources) }()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			if ends {
+				time.AfterFunc(500*time.Millisecond, cancel)
+			}
+			start := time.Now()
+			if err := sched.Run(ctx); (err == nil) != ends || !ends && !errors.Is(err, boom) {
+				t.Errorf("ends %t: %v", ends, err)
+			}
+			if took := time.Since(start); took > 2*time.Second {
+				t.Errorf("ends %t: took %v", ends, took)
+			}
+			stop()
+			synctest.Wait()
+		})
+	}
 }

@@ -304,6 +304,7 @@ func TestPreemptionForAPodThatIsReplaced(t *testing.T) {
 	runProfile(t, profile, scheduler.Options{}, func(t *testing.T, s *server, sched *scheduler.Scheduler) {
 		s.pods.Put(graceful(on(pod("low", "3", ""), "a")))
 		synctest.Wait()
+		s.slowly("low", 1, 20*time.Second)
 		s.pods.Put(important(pod("vip", "3", ""), 10))
 		after(time.Second)
 		s.pods.Delete("default", "vip")
@@ -311,16 +312,25 @@ func TestPreemptionForAPodThatIsReplaced(t *testing.T) {
 		synctest.Wait()
 		same(t, 1, sched.Counts().Gated)
 		open.Store(true)
-		s.pods.Delete("default", "low")
-		after(10 * time.Second)
-		same(t, map[string]string{"vip": "-"}, s.where())
+		after(time.Minute)
+		same(t, map[string]string{"vip": "-", "low": "a"}, s.where())
 		same(t, 1, sched.Counts().Gated)
 	}, node("a", "4", "8Gi"))
 }
 
 // Nor is that it failed.
 func TestPreemptionThatFailsForAPodThatIsReplaced(t *testing.T) {
-	run(t, scheduler.Options{}, func(t *testing.T, s *server, sched *scheduler.Scheduler) {
+	run(t, scheduler.Options{}, failsFor(func(s *server) int { s.pods.Put(second("5")); return 1 }), node("a", "4", "8Gi"))
+}
+
+// It concerns nobody if the pod is gone.
+func TestPreemptionThatFailsForAPodThatIsGone(t *testing.T) {
+	run(t, scheduler.Options{}, failsFor(func(*server) int { return 0 }), node("a", "4", "8Gi"))
+}
+
+// failsFor has a preemption fail after its pod was deleted. follow does more, and returns how many pods wait afterwards.
+func failsFor(follow func(*server) int) func(*testing.T, *server, *scheduler.Scheduler) {
+	return func(t *testing.T, s *server, sched *scheduler.Scheduler) {
 		s.pods.Put(graceful(on(pod("low", "3", ""), "a")))
 		synctest.Wait()
 		s.failing(func(_ context.Context, name string) error {
@@ -333,14 +343,14 @@ func TestPreemptionThatFailsForAPodThatIsReplaced(t *testing.T) {
 		s.pods.Put(important(pod("vip", "3", ""), 10))
 		after(time.Second)
 		s.pods.Delete("default", "vip")
-		s.pods.Put(second("5"))
+		waiting := follow(s)
 		after(10 * time.Second)
-		same(t, 1, sched.Counts().Waiting)
+		same(t, waiting, sched.Counts().Waiting)
 		s.said()
 		after(time.Minute)
 		same(t, nil, s.said())
-		same(t, 1, sched.Counts().Waiting)
-	}, node("a", "4", "8Gi"))
+		same(t, waiting, sched.Counts().Waiting)
+	}
 }
 
 // A victim that leaves its node by itself before its turn comes is left alone.
@@ -383,4 +393,95 @@ func TestPreemptionOfPodsThatLeave(t *testing.T) {
 			}, node("a", "4", "8Gi"))
 		})
 	}
+}
+
+// Once all victims are asked to go, and are about to, the pod may go elsewhere.
+func TestPodGoesElsewhereWhileItsVictimsEnd(t *testing.T) {
+	run(t, scheduler.Options{Writes: 1}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
+		s.pods.Put(graceful(on(pod("low0", "2", ""), "a")))
+		s.pods.Put(graceful(on(pod("low1", "2", ""), "a")))
+		synctest.Wait()
+		s.slowly("low1", 1, 5*time.Second)
+		s.pods.Put(important(pod("vip", "4", ""), 10))
+		after(10 * time.Second)
+		s.nodes.Put(node("b", "4", "8Gi"))
+		after(10 * time.Second)
+		same(t, map[string]string{"low0": "a", "low1": "a", "vip": "b"}, s.where())
+	}, node("a", "4", "8Gi"))
+}
+
+// A nomination that was never written is not taken back.
+func TestPreemptionWithNominationsThatAreNotWritten(t *testing.T) {
+	run(t, scheduler.Options{}, func(t *testing.T, s *server, sched *scheduler.Scheduler) {
+		s.pods.Put(graceful(on(pod("low", "2", ""), "a")))
+		s.pods.Put(graceful(on(pod("lower", "2", ""), "a")))
+		synctest.Wait()
+		var written atomic.Int32
+		s.failing(func(_ context.Context, name string) error {
+			if name != "mid" {
+				return nil
+			}
+			written.Add(1)
+			return apierrors.NewForbidden(corev1.Resource("pods"), name, errors.New("no"))
+		})
+		s.pods.Put(important(pod("mid", "2", ""), 5))
+		synctest.Wait()
+		same(t, 1, len(sched.Snapshot().Nominated("a")))
+		s.pods.Put(important(pod("vip", "4", ""), 10))
+		synctest.Wait()
+		same(t, []string{"vip:a"}, s.nominated())
+		same(t, 1, written.Load())
+	}, node("a", "4", "8Gi"))
+}
+
+// That a victim is gone when it is to be deleted, or has another one's name, is no failure.
+func TestPreemptionOfPodsThatAreGone(t *testing.T) {
+	for name, other := range map[string]*corev1.Pod{"gone": nil, "replaced": on(important(pod("low", "1", ""), 20), "a")} {
+		t.Run(name, func(t *testing.T) {
+			var log logged
+			run(t, scheduler.Options{Logger: log.logger()}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
+				s.pods.Put(on(pod("low", "3", ""), "a"))
+				synctest.Wait()
+				var once atomic.Bool
+				s.failing(func(_ context.Context, name string) error {
+					if name != "low" || once.Swap(true) {
+						return nil
+					}
+					s.pods.Delete("default", "low")
+					if other == nil {
+						return nil
+					}
+					other = other.DeepCopy()
+					other.UID = "other"
+					s.pods.Put(other)
+					return apierrors.NewConflict(corev1.Resource("pods"), name, errors.New("UID is another"))
+				})
+				s.pods.Put(important(pod("vip", "3", ""), 10))
+				after(time.Minute)
+				same(t, "a", s.where()["vip"])
+				for _, said := range s.said() {
+					if strings.Contains(said, "deleted") || strings.Contains(said, "Preempted") {
+						t.Error(said)
+					}
+				}
+			}, node("a", "4", "8Gi"))
+			same(t, "", log.String())
+		})
+	}
+}
+
+// A victim that is being bound is deleted, whether or not something was reserved for it.
+func TestPreemptionOfPodsBeingBoundWithReservations(t *testing.T) {
+	reserves := scheduler.ReserverFunc("Reserves", func(context.Context, *corev1.Pod, string) (func(), error) { return nil, nil })
+	profile := defaults()
+	profile.Plugins = append(profile.Plugins, scheduler.Enabled{Plugin: reserves})
+	runProfile(t, profile, scheduler.Options{}, func(t *testing.T, s *server, _ *scheduler.Scheduler) {
+		s.slowly("low", 1, 10*time.Second)
+		s.pods.Put(pod("low", "3", ""))
+		synctest.Wait()
+		s.pods.Put(important(pod("vip", "3", ""), 10))
+		after(time.Minute)
+		same(t, map[string]string{"vip": "a"}, s.where())
+		same(t, true, slices.ContainsFunc(s.said(), func(said string) bool { return strings.HasSuffix(said, "low: deleted") }))
+	}, node("a", "4", "8Gi"))
 }

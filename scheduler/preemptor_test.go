@@ -173,6 +173,7 @@ func TestNominatedPodsCount(t *testing.T) {
 		same(t, "n", decide(vip))
 		same(t, "m", decide(nominated(pod("p", "1", "1Gi"), "m")))
 		same(t, "n", decide(nominated(pod("p", "1", "1Gi"), "n")))
+		same(t, "", decide(nominated(pod("p", "2", "1Gi"), "n")))
 	}
 	before := state.Snapshot()
 	same(t, true, state.Nominate(vip, "m"))

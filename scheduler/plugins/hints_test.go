@@ -107,6 +107,7 @@ func TestHintsOfInterPodAffinity(t *testing.T) {
 		"a node moved to another zone":     {nearWeb, rebuilt(zoned("1"), zoned("2")), true},
 		"a node moved out of its zone":     {nearWeb, rebuilt(zoned("1"), zoned("")), false},
 		"a node stayed in its zone":        {nearWeb, rebuilt(zoned("1"), zoned("1", "x")), false},
+		"a node there got another label":   {nearWeb, rebuilt(zoned("1"), labeled("zone", "1", "a", "b")), false},
 		"a zone changed in name only":      {nearWeb, scheduler.Event{Kind: scheduler.NodeUpdated, OldNode: zoned(""), Node: zoned("1")}, false},
 		"a node moved away":                {fromWeb, rebuilt(zoned("1"), zoned("")), true},
 		"a node moved elsewhere":           {fromWeb, rebuilt(zoned("1"), zoned("2")), true},

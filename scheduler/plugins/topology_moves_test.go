@@ -194,3 +194,33 @@ func TestConstraintsThatCannotBeParsed(t *testing.T) {
 		t.Errorf("scores %d", got)
 	}
 }
+
+// Pods on nodes where the pod cannot go by its affinity do not count in their zones.
+func TestScoresLeaveOutNodesByAffinity(t *testing.T) {
+	nodes := street()
+	for _, n := range nodes[1:3] {
+		n.Labels["fits"] = "yes"
+	}
+	s := scheduler.NewSnapshot(nodes, []*corev1.Pod{guest("1", "app=web", living("a")), guest("2", "app=web", living("a")), guest("3", "app=web", living("c"))})
+	profile := scheduler.Profile{Plugins: []scheduler.Enabled{{Plugin: plugins.NodeAffinity{}}, {Plugin: plugins.PodTopologySpread{}, Weight: 1}}}
+	p := guest("p", "app=web", spread(1, "zone", corev1.ScheduleAnyway, app("web")))
+	p.Spec.NodeSelector = map[string]string{"fits": "yes"}
+	if d := profile.Schedule(p, s); d.Node != "b" {
+		t.Errorf("decided\n%v", d)
+	}
+}
+
+// Nodes that are not in the snapshot are scored by their labels, or not at all.
+func TestScoresOfForeignNodes(t *testing.T) {
+	s := scheduler.NewSnapshot(street(), []*corev1.Pod{guest("1", "app=web", living("a"))})
+	foreign := node("e")
+	foreign.Labels = map[string]string{"zone": "1"}
+	some := []*scheduler.NodeInfo{s.Node("a"), scheduler.NewNodeInfo(foreign)}
+	prepared, err := plugins.InterPodAffinity{}.PrepareScores(guest("p", "", ratherNear(3, term("zone", app("web")))), s, some)
+	if err != nil || prepared.Scores != nil || prepared.Score(some[1]) != 3 {
+		t.Errorf("InterPodAffinity: %+v, %v", prepared, err)
+	}
+	if _, err := (plugins.PodTopologySpread{}).PrepareScores(guest("p", "", spread(3, "zone", corev1.ScheduleAnyway, app("web"))), s, some); err == nil {
+		t.Error("PodTopologySpread scores them")
+	}
+}

@@ -286,6 +286,9 @@ func TestVolumeBindingWithoutVolumes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.node = scheduler.NewNodeInfo(labeled())
+			if got := (plugins.VolumeBinding{}).Score(tt.pod, tt.node); got != 0 {
+				t.Errorf("scores %d", got)
+			}
 			check(t, plugins.VolumeBinding{}, map[string]expect{"": tt})
 			if d := (&scheduler.Profile{Plugins: plugins.Default()}).Schedule(tt.pod, scheduler.NewSnapshot([]*corev1.Node{labeled()}, nil)); (d.Node == "") != (tt.want != nil) {
 				t.Errorf("decided otherwise:\n%v", d)
