@@ -356,3 +356,61 @@ func TestLeavingWithoutLease(t *testing.T) {
 		two()
 	})
 }
+
+// TestReturningServer: a server that was not stopped cleanly takes its endpoint off before it serves again, so that clients do not
+// come before it can renew its lease; one that has reconciled the objects already stays.
+func TestReturningServer(t *testing.T) {
+	for name, c := range map[string]struct {
+		once bool // it reconciles the objects before it runs
+		want string
+	}{"after a crash": {false, "192.0.2.2 https=6443/TCP"}, "after a start": {true, "192.0.2.1,192.0.2.2 https=6443/TCP"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newRefusing()
+				r := open(t, store, networks("10.96.0.0/12")...)
+				server := func(address string) *kubernetesservice.Service {
+					s, err := kubernetesservice.New(r, store, at(address, 6443))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return s
+				}
+				crashed := server("192.0.2.1")
+				for _, s := range []*kubernetesservice.Service{crashed, server("192.0.2.2")} {
+					if err := s.Once(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+				}
+				returned := server("192.0.2.1")
+				if c.once {
+					if err := returned.Once(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+				}
+				store.create = leasePlace // from now on
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- returned.Run(ctx) }()
+				synctest.Wait()
+				if got := endpoints(t, r); got != c.want {
+					t.Errorf("%s, want %s", got, c.want)
+				}
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestLastPort: a server's port may be the last one.
+func TestLastPort(t *testing.T) {
+	for port, good := range map[int]bool{0: false, 1: true, 65535: true, 65536: false} {
+		if _, err := kubernetesservice.New(nil, nil, at("192.0.2.1", port)); (err == nil) != good {
+			t.Errorf("%d: %v", port, err)
+		}
+	}
+}
