@@ -103,6 +103,9 @@ func TestOtherRequests(t *testing.T) {
 	elsewhere := pod(nil)
 	elsewhere.Namespace = "gone"
 	admissiontest.Refuses(t, p, admissiontest.Create(t, elsewhere), `namespaces "gone" not found`)
+	if err := p.Admit(t.Context(), admissiontest.Create(t, elsewhere)); err == nil {
+		t.Error("the mutating half admits what the validating half refuses")
+	}
 	none := admissiontest.Create(t, elsewhere, func(r *admission.Request) { r.Object = &corev1.Node{} })
 	admissiontest.Refuses(t, p, none, "Resource was marked with kind Pod but was unable to be converted")
 	unnamed := pod(selector{"a": "2"})

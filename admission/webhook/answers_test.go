@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/admission"
 	"github.com/keelson-dev/keelson/admission/admissiontest"
@@ -471,5 +472,42 @@ func TestReports(t *testing.T) {
 	w.options = webhook.Options{} // nothing is required
 	if err := w.run(admissiontest.Create(t, pod())); err != nil {
 		t.Error(err)
+	}
+}
+
+// directly is a Caller whose webhooks are in the same process.
+type directly struct {
+	webhook.CallerFunc
+	review func(*admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
+}
+
+func (d directly) Reviewer(*registrationv1.WebhookClientConfig) webhook.Reviewer { return d }
+
+func (d directly) Review(_ context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	return d.review(r)
+}
+
+// TestDirect: a webhook in the same process gets the request with a UID of its own each time, which its answer has to repeat.
+func TestDirect(t *testing.T) {
+	w := newWorld(t)
+	w.validate("c", hook("a"))
+	seen := map[types.UID]bool{}
+	caller := directly{review: func(r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		seen[r.UID] = true
+		return &admissionv1.AdmissionResponse{UID: r.UID, Allowed: r.Object.Object != nil}
+	}}
+	for range 2 {
+		if err := webhook.NewValidating(&w.validating, w.namespaces, caller, w.options).Validate(t.Context(), admissiontest.Create(t, pod())); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(seen) != 2 || seen[""] {
+		t.Errorf("asked with %v", seen)
+	}
+	caller.review = func(*admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		return &admissionv1.AdmissionResponse{UID: "another", Allowed: true}
+	}
+	if err := webhook.NewValidating(&w.validating, w.namespaces, caller, w.options).Validate(t.Context(), admissiontest.Create(t, pod())); err == nil {
+		t.Error("an answer to another request counts")
 	}
 }

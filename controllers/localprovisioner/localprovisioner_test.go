@@ -438,3 +438,25 @@ func TestCrashes(t *testing.T) {
 		}
 	}
 }
+
+// TestNameTaken: a volume that is there is the one that was to be made; any other refusal is told, and tried again.
+func TestNameTaken(t *testing.T) {
+	const began = `data Normal Provisioning: External provisioner is provisioning volume for claim "ns/data"`
+	for want, fault := range map[string]faults.Fault{
+		"data Normal ProvisioningSucceeded: Successfully provisioned volume ":                       {Lost: true, Err: apierrors.NewAlreadyExists(corev1.Resource("persistentvolumes"), "x")},
+		`data Warning ProvisioningFailed: failed to provision volume with StorageClass "local": no`: {Err: errors.New("no")},
+	} {
+		inBubble(t, controllerstest.Options{}, func(b *bench) {
+			b.api.Inject(fault)
+			b.add(claim("data"))
+			synctest.Wait()
+			var events []string
+			for _, e := range b.recorder.Events() {
+				events = append(events, fmt.Sprintf("%s %s %s: %s", e.Regarding.Name, e.Type, e.Reason, e.Message))
+			}
+			if len(events) != 2 || events[0] != began || !strings.HasPrefix(events[1], want) {
+				b.Errorf("%q instead of %s", events, want)
+			}
+		})
+	}
+}

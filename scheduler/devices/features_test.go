@@ -176,3 +176,23 @@ func TestDeallocated(t *testing.T) {
 		s.lag.Resume()
 	})
 }
+
+// TestAllocatedByOthers: devices that somebody else has given to a claim are taken.
+func TestAllocatedByOthers(t *testing.T) {
+	run(t, devices.Options{}, func(t *testing.T, s *server, d *devices.Devices) {
+		s.put(claim("x"))
+		s.put(claim("y"))
+		reserve(t, d, pod("a", "x"), "n")
+		if err := d.Bind(t.Context(), pod("a", "x"), "n"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		given, _ := s.claims.Get("ns", "x")
+		s.edit("x", func(c *resourcev1.ResourceClaim) { c.Status.Allocation, c.Status.ReservedFor = nil, nil })
+		synctest.Wait()
+		equal(t, "given back", look(t, d, pod("b", "y"), "n"), "n/gpu-0")
+		s.edit("x", func(c *resourcev1.ResourceClaim) { c.Status = given.Status })
+		synctest.Wait()
+		equal(t, "given by another scheduler", look(t, d, pod("b", "y"), "n"), "n/gpu-1")
+	})
+}

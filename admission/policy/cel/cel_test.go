@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -186,5 +187,22 @@ func TestSpent(t *testing.T) {
 	p.Spec.Validations = []registrationv1.Validation{{Expression: strings.Repeat(numbers+".all(x, ", 8) + "true" + strings.Repeat(")", 8)}}
 	if d := compiler.Validating(p).Validate(t.Context(), inputOf(t), nil).Decisions; len(d) != 1 || !d[0].Failed || len(told) != 1 || last < 1_000_000 {
 		t.Errorf("%v %d %+v", told, last, d)
+	}
+}
+
+// TestMessagesBeyondBudget: if the messages of a policy cost too much together, all its validations have failed.
+func TestMessagesBeyondBudget(t *testing.T) {
+	slow := "string(" + strings.Repeat("[0,1,2,3,4,5,6,7,8,9].all(x, ", 5) + "true" + strings.Repeat(")", 5) + ")"
+	p := &registrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: registrationv1.ValidatingAdmissionPolicySpec{
+		Validations: slices.Repeat([]registrationv1.Validation{{Expression: "!has(object.metadata)", MessageExpression: slow}}, 60),
+	}}
+	decisions := cel.New(cel.Options{}).Validating(p).Validate(t.Context(), inputOf(t), nil).Decisions
+	if len(decisions) != 60 {
+		t.Fatalf("%+v", decisions)
+	}
+	for _, d := range decisions {
+		if !d.Failed || d.Allowed || !strings.HasPrefix(d.Message, "failed messageExpression: ") {
+			t.Fatalf("%+v", d)
+		}
 	}
 }
