@@ -113,8 +113,8 @@ func (d *dispatcher) ask(ctx context.Context, h *hook, v *review, version string
 		if reviewer := d.direct.Reviewer(&h.ClientConfig); reviewer != nil {
 			q := v.request
 			q.UID = uid
-			answer := &admissionv1.AdmissionReview{TypeMeta: typeOfReview(version), Response: reviewer.Review(ctx, &q)}
-			return answer, ctx.Err()
+			response, err := reviewed(ctx, reviewer, &q)
+			return &admissionv1.AdmissionReview{TypeMeta: typeOfReview(version), Response: response}, err
 		}
 	}
 	message, err := v.message(version, uid)
@@ -126,6 +126,16 @@ func (d *dispatcher) ask(ctx context.Context, h *hook, v *review, version string
 		return nil, err
 	}
 	return decodeAnswer(body, version)
+}
+
+// reviewed asks a webhook in this process. A panic is a failed call, as that of a webhook elsewhere would be.
+func reviewed(ctx context.Context, reviewer Reviewer, q *admissionv1.AdmissionRequest) (out *admissionv1.AdmissionResponse, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			out, err = nil, fmt.Errorf("the webhook panicked: %v", reason)
+		}
+	}()
+	return reviewer.Review(ctx, q), ctx.Err()
 }
 
 // report passes on a response's annotations and warnings.

@@ -33,16 +33,6 @@ func (namespaces) Get(_, name string) (*corev1.Namespace, bool) {
 // BenchmarkValidate measures the validating plugin with one webhook, which allows a small pod: a handler that reads the whole
 // review, and an admission plugin in the webhook's place.
 func BenchmarkValidate(b *testing.B) {
-	hook := registrationv1.ValidatingWebhook{
-		Name: "hook.example.com", ClientConfig: *service("ns", "hook", nil, nil),
-		Rules: []registrationv1.RuleWithOperations{{
-			Operations: []registrationv1.OperationType{registrationv1.Create},
-			Rule:       registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: new(registrationv1.AllScopes)},
-		}},
-		FailurePolicy: new(registrationv1.Fail), MatchPolicy: new(registrationv1.Equivalent),
-		NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{},
-		SideEffects: new(registrationv1.SideEffectClassNone), TimeoutSeconds: new(int32(10)), AdmissionReviewVersions: []string{"v1"},
-	}
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
 		b.Fatal(err)
@@ -53,16 +43,9 @@ func BenchmarkValidate(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			caller := inprocess.New(func(*registrationv1.WebhookClientConfig) http.Handler { return h }, inprocess.Options{})
-			plugin := webhook.NewValidating(configurations{{ObjectMeta: metav1.ObjectMeta{Name: "hooks"}, Webhooks: []registrationv1.ValidatingWebhook{hook}}},
+			plugin := webhook.NewValidating(configurations{{ObjectMeta: metav1.ObjectMeta{Name: "hooks"}, Webhooks: []registrationv1.ValidatingWebhook{forPods()}}},
 				namespaces{}, caller, webhook.Options{})
-			r := &admission.Request{
-				Operation: admission.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: corev1.SchemeGroupVersion.WithResource("pods"),
-				Namespace: "default", Name: "a", Options: &metav1.CreateOptions{},
-				Object: &corev1.Pod{
-					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", Labels: map[string]string{"app": "web"}},
-					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1"}}},
-				},
-			}
+			r := createPod()
 			b.ReportAllocs()
 			for b.Loop() {
 				if err := plugin.Validate(b.Context(), r); err != nil {
