@@ -10,9 +10,9 @@
 //	pod, err := client.As[*corev1.Pod](c.Get(ctx, target))
 //
 // What a command such as kubectl does before and after a request are packages of their own, each
-// for itself: kubeconfig finds the server and the credentials, generate makes the objects, discovery
-// finds the resource and version that the server takes them under, printer shows what came back, and
-// message tells what went wrong. Package faults puts failures in front of a Client, for tests, and
+// for itself: kubeconfig finds the server and the credentials, generate makes the objects and manifest
+// reads them from files, discovery finds the resource and version that the server takes them under, printer shows
+// what came back, and message tells what went wrong. Package faults puts failures in front of a Client, for tests, and
 // clienttest is the suite that every Client passes.
 //
 // # Errors

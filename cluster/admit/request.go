@@ -273,7 +273,7 @@ func (w *World) body(q *Request) ([]byte, error) {
 	case (q.Object == nil) == (q.Text == nil):
 		return nil, fmt.Errorf("%w: needs an Object or a Text", ErrRequest)
 	case q.Text != nil:
-		data, err := boundedyaml.ToJSON(q.Text, maxText)
+		data, err := boundedyaml.ToJSON(q.Text, boundedyaml.Limit)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 		}

@@ -20,46 +20,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/client/manifest"
 	"github.com/keelson-dev/keelson/cluster"
-	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/internal/quota"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/codec"
 )
 
-// maxText bounds texts in bytes: what kubectl get writes of a large cluster is one.
-const maxText = 1 << 30
-
-// Decode reads the objects of a YAML or JSON text with any number of documents, of which each is an object or a list, as kubectl
-// get -o yaml writes them.
+// Decode reads the objects of a YAML or JSON text, as package manifest does.
 func Decode(text []byte) ([]runtime.Object, error) {
 	var all []runtime.Object
-	for i, document := range boundedyaml.Documents(text) {
-		data, err := boundedyaml.ToJSONStrict(document, maxText)
-		if err == nil && string(data) != "null" {
-			all, err = decodeObjects(all, data)
+	for is, err := range manifest.Read(text) {
+		u := &unstructured.Unstructured{}
+		if err == nil {
+			err = json.Unmarshal(is.JSON, u)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", i+1, err)
+			return nil, err
 		}
+		all = append(all, u)
 	}
 	return all, nil
-}
-
-// decodeObjects appends an object, or those of a list.
-func decodeObjects(to []runtime.Object, data []byte) ([]runtime.Object, error) {
-	u := &unstructured.Unstructured{}
-	if err := json.Unmarshal(data, u); err != nil {
-		return nil, err
-	}
-	if !u.IsList() {
-		return append(to, u), nil
-	}
-	err := u.EachListItem(func(item runtime.Object) error {
-		to = append(to, item)
-		return nil
-	})
-	return to, err
 }
 
 // rank is the order in which objects are loaded: what defines kinds, then namespaces, then the rest.

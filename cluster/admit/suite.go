@@ -105,7 +105,7 @@ func Load(path string) (*Suite, error) {
 	described := false
 	for i := range s.parts {
 		p := &s.parts[i]
-		data, err := boundedyaml.ToJSONStrict(p.text, maxText)
+		data, err := boundedyaml.ToJSONStrict(p.text, max(len(p.text), boundedyaml.Limit))
 		if err != nil {
 			return nil, s.failed(p.line, err)
 		}
@@ -164,26 +164,30 @@ func strict(data []byte, into any) error {
 // read reads the state.
 func (s *Suite) read() error {
 	for i, data := range s.world.State {
-		var file string
-		var err error
-		if json.Unmarshal(data, &file) != nil {
-			s.state, err = decodeObjects(s.state, data)
-		} else {
-			var text []byte
-			var objects []runtime.Object
-			if text, err = os.ReadFile(filepath.Join(filepath.Dir(s.path), file)); err == nil {
-				objects, err = Decode(text)
-			}
-			if err != nil {
-				err = fmt.Errorf("%s: %w", file, err)
-			}
-			s.state = append(s.state, objects...)
-		}
+		objects, err := s.objects(data)
 		if err != nil {
 			return fmt.Errorf("state[%d]: %w", i, err)
 		}
+		s.state = append(s.state, objects...)
 	}
 	return nil
+}
+
+// objects returns an entry of the state, which is an object, a list of some, or the name of a file of them.
+func (s *Suite) objects(entry json.RawMessage) ([]runtime.Object, error) {
+	var file string
+	if json.Unmarshal(entry, &file) != nil {
+		return Decode(entry)
+	}
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(s.path), file))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	objects, err := Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return objects, nil
 }
 
 // Cases returns the cases in the order of the file.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/keelson-dev/keelson/authz/rbac"
 	"github.com/keelson-dev/keelson/authz/rbac/bootstrap"
+	"github.com/keelson-dev/keelson/client/manifest"
 )
 
 // fromCluster reads all roles and bindings.
@@ -103,40 +103,19 @@ func missing[T metav1.Object](have, more []T) []T {
 	return have
 }
 
-// read reads the documents of a file.
+// read adds the objects of a file that are about access.
 func (m *manifests) read(data []byte) error {
-	var document []byte
-	for line := range bytes.Lines(data) {
-		if !bytes.HasPrefix(line, []byte("---")) {
-			document = append(document, line...)
-			continue
-		}
-		if err := m.document(document); err != nil {
+	for obj, err := range manifest.Decode(data, scheme.Codecs.UniversalDeserializer()) {
+		if err != nil {
 			return err
 		}
-		document = nil
+		m.add(obj)
 	}
-	return m.document(document)
+	return nil
 }
 
-func (m *manifests) document(data []byte) error {
-	if len(bytes.TrimSpace(data)) == 0 {
-		return nil
-	}
-	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
-	if runtime.IsNotRegisteredError(err) {
-		return nil // it decides nothing here
-	}
-	if err != nil {
-		return err
-	}
+func (m *manifests) add(obj runtime.Object) {
 	switch obj := obj.(type) {
-	case *corev1.List:
-		for _, item := range obj.Items {
-			if err := m.document(item.Raw); err != nil {
-				return err
-			}
-		}
 	case *rbacv1.ClusterRole:
 		m.ClusterRoles = append(m.ClusterRoles, obj)
 	case *rbacv1.ClusterRoleBinding:
@@ -147,16 +126,7 @@ func (m *manifests) document(data []byte) error {
 	case *rbacv1.RoleBinding:
 		obj.Namespace = orDefault(obj.Namespace)
 		m.RoleBindings = append(m.RoleBindings, obj)
-	case *rbacv1.ClusterRoleList:
-		m.ClusterRoles = append(m.ClusterRoles, pointers(obj.Items)...)
-	case *rbacv1.ClusterRoleBindingList:
-		m.ClusterRoleBindings = append(m.ClusterRoleBindings, pointers(obj.Items)...)
-	case *rbacv1.RoleList:
-		m.Roles = append(m.Roles, pointers(obj.Items)...)
-	case *rbacv1.RoleBindingList:
-		m.RoleBindings = append(m.RoleBindings, pointers(obj.Items)...)
 	}
-	return nil
 }
 
 func orDefault(namespace string) string {

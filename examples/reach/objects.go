@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/netip"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/keelson-dev/keelson/client/manifest"
 	"github.com/keelson-dev/keelson/networkpolicy"
 )
 
@@ -75,42 +75,14 @@ func fromFiles(names []string) (networkpolicy.Cluster, error) {
 	return m.Cluster, nil
 }
 
-// read reads the documents of a file.
+// read adds the objects of a file.
 func (m *manifests) read(data []byte) error {
-	var document []byte
-	for line := range bytes.Lines(data) {
-		if !bytes.HasPrefix(line, []byte("---")) {
-			document = append(document, line...)
-			continue
-		}
-		if err := m.document(document); err != nil {
+	for obj, err := range manifest.Decode(data, scheme.Codecs.UniversalDeserializer()) {
+		if err != nil {
 			return err
 		}
-		document = nil
+		m.add(obj)
 	}
-	return m.document(document)
-}
-
-func (m *manifests) document(data []byte) error {
-	if len(bytes.TrimSpace(data)) == 0 {
-		return nil
-	}
-	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
-	if runtime.IsNotRegisteredError(err) {
-		return nil // it decides nothing here
-	}
-	if err != nil {
-		return err
-	}
-	if list, ok := obj.(*corev1.List); ok {
-		for _, item := range list.Items {
-			if err := m.document(item.Raw); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	m.add(obj)
 	return nil
 }
 

@@ -113,7 +113,7 @@ func siblings() map[string][]string {
 		"registry/request":          {"authz/selector", "internal/jsonpatch", "internal/strategicpatch"},
 		"scheduler":                 {"client", "events", "informer", "internal/pause", "podspec/features", "podspec/restart"},
 		"scheduler/schedulerconfig": {"internal/configfile"},
-		"scheduler/whatif/load":     {"client", "informer", "informer/memory", "internal/boundedyaml"}, // objects of a server, or in files
+		"scheduler/whatif/load":     {"client", "client/manifest", "informer", "informer/memory"}, // objects of a server, or in files
 		"storage":                   {"internal/pause", "internal/boundedyaml"},
 		"tracing":                   {"internal/configfile"},
 	}
@@ -196,6 +196,7 @@ func behind() map[string][]string {
 		"client/faults":                                  {"client"},
 		"client/generate":                                {},
 		"client/kubeconfig":                              {"internal/boundedyaml"},
+		"client/manifest":                                {"internal/boundedyaml"},
 		"client/printer":                                 {"internal/boundedyaml"},
 		"client/rest":                                    {"client", "internal/restclient"},
 		"controllers":                                    {"lifecycle"},
@@ -277,7 +278,7 @@ func behind() map[string][]string {
 		"scheduler/devices":                              {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
 		"scheduler/volumes":                              {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
 		"scheduler/whatif":                               {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
-		"scheduler/whatif/load":                          {"client", "events", "informer", "informer/memory", "internal/boundedyaml", "internal/pause", "podspec/features", "podspec/restart", "scheduler", "scheduler/budgets", "scheduler/devices", "scheduler/groups", "scheduler/internal/retry", "scheduler/plugins", "scheduler/queue", "scheduler/signature", "scheduler/volumes"},
+		"scheduler/whatif/load":                          {"client", "client/manifest", "events", "informer", "informer/memory", "internal/boundedyaml", "internal/pause", "podspec/features", "podspec/restart", "scheduler", "scheduler/budgets", "scheduler/devices", "scheduler/groups", "scheduler/internal/retry", "scheduler/plugins", "scheduler/queue", "scheduler/signature", "scheduler/volumes"},
 		"scheduler/schedulertest":                        {"client", "events", "informer", "internal/pause", "podspec/restart", "scheduler", "scheduler/internal/retry", "scheduler/queue"},
 		"storage":                                        {},
 		"storage/internal/bulk":                          {"storage"},
@@ -334,6 +335,7 @@ func limits() map[string]int {
 		"client/discovery":                    255, // client-go's discovery knows all kinds of the API
 		"client/generate":                     85,  // the names' rules of apimachinery and the grammar of image references
 		"client/kubeconfig":                   115,
+		"client/manifest":                     85,
 		"client/printer":                      85,
 		"client/rest":                         120,
 		"cluster":                             294, // of which 4 are about devices, 4 are the versions of flow control, 3 are for volumes of CSI drivers that replaced plugins, 8 are for pod security, with the types of jobs, 1 the labels of kubelets, and 22 the streams of simulated nodes: SPDY, WebSocket

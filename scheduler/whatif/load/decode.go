@@ -8,18 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 
-	"github.com/keelson-dev/keelson/internal/boundedyaml"
+	"github.com/keelson-dev/keelson/client/manifest"
 )
 
-// most is the size of a document in bytes: what kubectl get writes of a large cluster is one.
-const most = 1 << 30
-
-// Decode adds the objects of a YAML or JSON text with any number of documents, of which each is an object or a list, as kubectl
-// get -o yaml writes them. Pods and nodes get no defaults.
+// Decode adds the objects of a YAML or JSON text, as package manifest reads it. Pods and nodes get no defaults.
 func (o *Objects) Decode(r io.Reader) error {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -29,19 +24,26 @@ func (o *Objects) Decode(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	for i, document := range boundedyaml.Documents(text) {
-		data, err := boundedyaml.ToJSON(document, most)
+	for is, err := range manifest.Read(text) {
 		if err != nil {
-			return fmt.Errorf("document %d: %w", i+1, err)
+			return err
 		}
-		if string(data) == "null" {
-			continue
-		}
-		if err := o.decode(decoder, data); err != nil {
-			return fmt.Errorf("document %d: %w", i+1, err)
+		if err := o.decode(decoder, is.JSON); err != nil {
+			return fmt.Errorf("document %d: %w", is.Document, err)
 		}
 	}
 	return nil
+}
+
+func (o *Objects) decode(d runtime.Decoder, data []byte) error {
+	obj, _, err := d.Decode(data, nil, nil)
+	switch {
+	case runtime.IsNotRegisteredError(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	return o.Add(obj)
 }
 
 // newDecoder returns a decoder of the groups of the kinds to read.
@@ -53,31 +55,4 @@ func newDecoder() (runtime.Decoder, error) {
 		}
 	}
 	return serializer.NewCodecFactory(known).UniversalDeserializer(), nil
-}
-
-func (o *Objects) decode(d runtime.Decoder, data []byte) error {
-	obj, _, err := d.Decode(data, nil, nil)
-	switch {
-	case runtime.IsNotRegisteredError(err):
-		return nil
-	case err != nil:
-		return err
-	case !meta.IsListType(obj):
-		return o.Add(obj)
-	}
-	items, err := meta.ExtractList(obj)
-	if err != nil {
-		return err
-	}
-	for _, item := range items {
-		if raw, ok := item.(*runtime.Unknown); ok {
-			err = o.decode(d, raw.Raw)
-		} else {
-			err = o.Add(item)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
