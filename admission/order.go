@@ -66,13 +66,14 @@ func UpstreamDefault() []string {
 }
 
 // Ordered chains plugins in upstream's order, whatever order they are given in. Plugins that upstream does not
-// have keep their order and run after all of upstream's except the last: policies, webhooks, quota. InitialResources, which
-// upstream had once, runs before LimitRanger.
+// have keep their order and run after all of upstream's except the last: policies, webhooks, quota. Of those that upstream had
+// once, InitialResources runs before LimitRanger, and Initializers after MutatingAdmissionWebhook.
 func Ordered(plugins ...Plugin) Chain {
 	order := UpstreamOrder()
 	last := len(order) - len(upstreamLast())
 	order = slices.Insert(order, slices.Index(order, "LimitRanger"), "InitialResources")
 	last++
+	order = slices.Insert(order, slices.Index(order, "MutatingAdmissionWebhook")+1, "Initializers")
 	place := func(p Plugin) int {
 		switch at := slices.Index(order, p.Name()); {
 		case at < 0:

@@ -42,6 +42,10 @@ func (c *call) runAction(ctx context.Context, action registry.Action) {
 		c.fail(err)
 		return
 	}
+	if err := c.resource.Hidden(ctx, c.namespace(), c.request.Name); err != nil {
+		c.fail(err)
+		return
+	}
 	key := registry.ObjectKey{Resource: c.resource.GroupResource(), Namespace: c.namespace(), Name: c.request.Name}
 	access := trackedAccess{c.backend.registry.Access(), key.Resource, c.backend}
 	result, err := action.Run(ctx, access, key, body, dry)

@@ -82,7 +82,11 @@ func (c *chain) filter(x *exchange, r *http.Request) {
 	if !ok {
 		return
 	}
-	defer ticket.Done()
+	leave := ticket.Done
+	if ticket.Release != nil && c.router.waits(&x.request) {
+		acting, leave = withSeat(acting, ticket)
+	}
+	defer leave()
 	*r = *r.WithContext(acting)
 	c.body.bound(x, r)
 	if c.authorization.authorize(x, r) {

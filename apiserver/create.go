@@ -61,14 +61,18 @@ func (c *call) create(ctx context.Context) {
 		c.fail(err)
 		return
 	}
-	item, err := c.resource.Create(ctx, obj, registry.CreateOptions{DryRun: dry, Admit: func(ctx context.Context, obj registry.Object) error {
+	item, err := c.resource.Create(ctx, obj, registry.CreateOptions{DryRun: dry, Waits: c.waits(ctx), Admit: func(ctx context.Context, obj registry.Object) error {
 		return c.backend.admission.Validate(ctx, c.admissionRequest(admission.Create, obj, nil, o, dry))
 	}})
 	if err != nil {
 		c.fail(err)
 		return
 	}
-	c.writeWritten(http.StatusCreated, item)
+	code := http.StatusCreated
+	if !dry && c.resource.IsPending(item) {
+		code = http.StatusAccepted
+	}
+	c.writeWritten(code, item)
 }
 
 // createUnstored serves a create of a kind that is not stored but answered, such as a review.

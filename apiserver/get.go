@@ -10,7 +10,11 @@ func (c *call) get(ctx context.Context) {
 		c.fail(err)
 		return
 	}
-	item, err := c.resource.Get(ctx, c.namespace(), c.request.Name, c.r.URL.Query().Get("resourceVersion"))
+	get := c.resource.Get
+	if c.includesPending() {
+		get = c.resource.GetPending
+	}
+	item, err := get(ctx, c.namespace(), c.request.Name, c.r.URL.Query().Get("resourceVersion"))
 	if err != nil {
 		c.fail(err)
 		return

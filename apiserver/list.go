@@ -54,6 +54,8 @@ func (c *call) listOptions(query url.Values, watch bool) (metav1.ListOptions, re
 	if o.Limit < 0 {
 		o.Limit = 0
 	}
+	// As upstream had it, a collection is deleted with what is hidden of it.
+	selection.Pending = c.request.Verb == "deletecollection" || c.includesPending()
 	if name := c.request.Name; watch && name != "" {
 		// To watch one object by its path is to watch it by name.
 		if by, ok := selection.Fields.RequiresExactMatch("metadata.name"); ok && by != name {

@@ -89,7 +89,7 @@ func (c *call) storeUpdate(ctx context.Context, u updateCall) (*registry.Item, b
 		}
 		return c.admissionRequest(admission.Update, obj, old, u.admissionOptions(false), dry)
 	}
-	o := registry.UpdateOptions{DryRun: dry, Patch: c.request.Verb == "patch", Create: u.create}
+	o := registry.UpdateOptions{DryRun: dry, Patch: c.request.Verb == "patch", Create: u.create, Waits: c.waits(ctx)}
 	if _, ok := c.resource.Sub.Views[c.request.Subresource]; ok {
 		o.View = c.request.Subresource
 	}

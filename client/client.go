@@ -17,6 +17,8 @@ type Target struct {
 	Namespace   string
 	Name        string
 	Subresource string // such as "status"; empty for the object itself
+	// Uninitialized also reads objects whose initializers are not done, of servers that have initializers.
+	Uninitialized bool
 }
 
 // Patch is a patch body and its type.

@@ -115,10 +115,14 @@ func (c *Cluster) assemble(store storage.Store) (err error) {
 		return err
 	}
 	kinds := append(c.builtin(), c.options.Kinds...)
+	how := registry.Options{Identifiers: c.ids, Logger: c.log}
 	for _, e := range c.options.Extensions {
 		kinds = append(kinds, e.Kinds...)
+		if e.Initialization != nil {
+			how.Initialization = e.Initialization
+		}
 	}
-	if c.registry, err = registry.New(store, kinds, registry.Options{Identifiers: c.ids, Logger: c.log}); err != nil {
+	if c.registry, err = registry.New(store, kinds, how); err != nil {
 		return err
 	}
 	c.front.scheme = registry.Scheme(kinds)

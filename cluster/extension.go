@@ -27,6 +27,10 @@ type Extension struct {
 	Name string
 	// Kinds are served from the start.
 	Kinds []registry.Kind
+	// Admission plugins are added to those of Options.Admission. Options.Disable does not know them.
+	Admission []AdmissionStage
+	// Initialization, if set, hides objects until others have completed them. Of a cluster's extensions, one may have it.
+	Initialization *registry.Initialization
 	// New makes the extension. It starts nothing.
 	New func(p *ExtensionParts) (Extended, error)
 }
@@ -188,6 +192,7 @@ func (k *Kinds) Changed() <-chan struct{} {
 // checkExtensions validates the extensions.
 func checkExtensions(all []Extension) error {
 	for i, e := range all {
+		hides := func(o Extension) bool { return o.Initialization != nil }
 		switch {
 		case e.Name == "":
 			return fmt.Errorf("%w: extension number %d has no name", ErrOptions, i)
@@ -195,6 +200,8 @@ func checkExtensions(all []Extension) error {
 			return fmt.Errorf("%w: extension %s has no New", ErrOptions, e.Name)
 		case slices.ContainsFunc(all[:i], func(o Extension) bool { return o.Name == e.Name }):
 			return fmt.Errorf("%w: there are two extensions %s", ErrOptions, e.Name)
+		case hides(e) && slices.ContainsFunc(all[:i], hides):
+			return fmt.Errorf("%w: %s is the second extension with an Initialization", ErrOptions, e.Name)
 		}
 	}
 	return nil

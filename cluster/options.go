@@ -161,6 +161,9 @@ func (o *Options) setDefaults() error {
 	if err := o.disable(); err != nil {
 		return err
 	}
+	for _, e := range o.Extensions {
+		o.Admission = append(o.Admission, e.Admission...)
+	}
 	return errors.Join(checkComponents(o.Components), checkExtensions(o.Extensions), checkStages("authenticator", o.Authenticators),
 		checkStages("authorizer", o.Authorizers), checkStages("admission plugin", o.Admission))
 }

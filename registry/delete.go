@@ -71,6 +71,7 @@ func (r *Resource) delete(ctx context.Context, current *Item, o DeleteOptions) (
 	}
 	obj := current.Object.DeepCopyObject().(Object)
 	changed, remove := r.Rules.Deletion.decide(obj, o.DeleteOptions, time.Now())
+	remove = remove || r.isPending(obj) // nobody has seen it who would have to let go of it
 	switch {
 	case o.DryRun:
 		return deletion{item: &Item{Object: obj, key: current.key}, gone: remove}, nil

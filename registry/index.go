@@ -186,11 +186,15 @@ type Selection struct {
 	Namespace string // empty: all namespaces
 	Labels    labels.Selector
 	Fields    fields.Selector // nil selects all
+	Pending   bool            // pending objects, too: see Initialization
 }
 
 // matches reports whether the item's object is selected.
 func (s Selection) matches(kind *Kind, i *Item) bool {
 	obj := i.Object
+	if i.pending && !s.Pending {
+		return false
+	}
 	if s.Namespace != "" && obj.GetNamespace() != s.Namespace {
 		return false
 	}

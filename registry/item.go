@@ -15,11 +15,13 @@ type Item struct {
 	// Revision is that of the write that made this state (for a deleted object, of the deletion).
 	Revision int64
 
-	key    string
-	size   int // of the stored form
-	space  *encodings
-	forms  atomic.Pointer[form]
-	fields atomic.Pointer[fieldList]
+	key  string
+	size int // of the stored form
+	// pending tells that the object is hidden: see Initialization.
+	pending bool
+	space   *encodings
+	forms   atomic.Pointer[form]
+	fields  atomic.Pointer[fieldList]
 }
 
 // selectable returns all selectable fields of the object. They are computed once: every kubelet's watch needs
@@ -108,7 +110,7 @@ func (i *Item) Encoded(name Form, build func(Object) ([]byte, error)) ([]byte, e
 
 // Once returns the item for a single answer: encodings that it lacks are not kept.
 func (i *Item) Once() *Item {
-	once := &Item{Object: i.Object, Revision: i.Revision, key: i.key, size: i.size}
+	once := &Item{Object: i.Object, Revision: i.Revision, key: i.key, size: i.size, pending: i.pending}
 	once.forms.Store(i.forms.Load())
 	return once
 }

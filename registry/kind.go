@@ -361,7 +361,7 @@ type ObjectKey struct {
 }
 
 // Access gives actions and reviews access to stored objects. It obeys the kind's rules but bypasses admission
-// and authorization, which the action itself has passed.
+// and authorization, which the action itself has passed. It reaches pending objects, too.
 //
 //nolint:interfacebloat // actions are handed one value; most use two or three of its methods
 type Access interface {

@@ -56,16 +56,11 @@ func FutureRevision(err error) bool { _, ok := errors.AsType[*errTooLarge](err);
 // Get returns one object. An empty resource version reads the newest state, "0" any cached state, any other a
 // state at least as new.
 func (r *Resource) Get(ctx context.Context, namespace, name, resourceVersion string) (*Item, error) {
-	if r.Read != nil {
-		return r.compute(ctx, namespace, name)
+	item, err := r.GetPending(ctx, namespace, name, resourceVersion)
+	if err == nil && item.pending {
+		return nil, r.errorf(ErrNotFound, name, "")
 	}
-	if err := r.fresh(ctx, resourceVersion); err != nil {
-		return nil, err
-	}
-	if item := r.table.get(indexKey(namespace, name)); item != nil {
-		return item, nil
-	}
-	return nil, r.missing(indexKey(namespace, name), name)
+	return item, err
 }
 
 // missing returns the error for a read of a key that has no item.
@@ -217,7 +212,7 @@ func (r *Resource) page(ctx context.Context, v *view, prefix, from string, o Lis
 	}
 	l.Continue = encodeContinue(strings.TrimPrefix(last, prefix)+"\x00", v.revision)
 	r.table.keep(v)
-	if o.everything() {
+	if o.everything() && v.complete(o.Selection) {
 		l.Remaining = &remaining
 	}
 	return l, nil

@@ -39,7 +39,7 @@ func NewLive[T Object](r *Registry, gr schema.GroupResource) (*Live[T], error) {
 // Get returns the object. Cluster-scoped objects have no namespace.
 func (l *Live[T]) Get(namespace, name string) (obj T, ok bool) {
 	item := l.table.get(indexKey(namespace, name))
-	if item == nil {
+	if item == nil || item.pending {
 		return obj, false
 	}
 	return item.Object.(T), true
@@ -53,7 +53,9 @@ func (l *Live[T]) List(namespace string) []T {
 	}
 	var list []T
 	ascend(l.table.newest(), prefix, "", func(i *Item) bool {
-		list = append(list, i.Object.(T))
+		if !i.pending {
+			list = append(list, i.Object.(T))
+		}
 		return true
 	})
 	return list
@@ -129,6 +131,9 @@ func (l *Live[T]) refresh() {
 }
 
 func (x *liveIndex[T]) add(i *Item) {
+	if i.pending {
+		return
+	}
 	obj := i.Object.(T)
 	for _, value := range x.values(obj) {
 		if x.sets[value] == nil {
@@ -139,6 +144,9 @@ func (x *liveIndex[T]) add(i *Item) {
 }
 
 func (x *liveIndex[T]) drop(i *Item) {
+	if i.pending {
+		return
+	}
 	for _, value := range x.values(i.Object.(T)) {
 		delete(x.sets[value], i.key)
 		if len(x.sets[value]) == 0 {

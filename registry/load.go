@@ -63,6 +63,7 @@ func (r *Registry) past(ctx context.Context) (int64, error) {
 // state is the new content of a table.
 type state struct {
 	tree       *itemTree
+	pending    int // how many of its items are pending
 	unreadable map[string]unreadable
 }
 
@@ -111,7 +112,9 @@ func (r *Registry) take(s *state, res *Resource, key string, rec storage.Record)
 		s.unreadable[key] = unreadable{rec.Revision, err}
 		return
 	}
-	s.tree.Put(res.item(key, obj, rec.Revision, len(rec.Value)))
+	item := res.item(key, obj, rec.Revision, len(rec.Value))
+	s.tree.Put(item)
+	s.pending += countPending(item)
 }
 
 // update is a committed change that is about to be applied to a table.

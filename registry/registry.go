@@ -35,7 +35,9 @@ type Options struct {
 	Compaction time.Duration
 	// EncodingBytes bounds the memory that cached encodings take; 0 is 64 MiB.
 	EncodingBytes int
-	Logger        *slog.Logger
+	// Initialization, if set, hides objects until others have completed them.
+	Initialization *Initialization
+	Logger         *slog.Logger
 }
 
 // Registry is the kinds and their cache over a store. It answers reads from memory; a write returns only when
@@ -230,7 +232,7 @@ func (r *Resource) storageKey(key string) string { return Root + r.Prefix + "/" 
 
 // item returns a new state; size is that of its stored form.
 func (r *Resource) item(key string, obj Object, revision int64, size int) *Item {
-	return &Item{Object: obj, Revision: revision, key: key, size: size, space: r.registry.space}
+	return &Item{Object: obj, Revision: revision, key: key, size: size, space: r.registry.space, pending: r.isPending(obj)}
 }
 
 // gvk is the type in which objects are stored.

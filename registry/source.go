@@ -124,7 +124,7 @@ func (a access) Create(ctx context.Context, gr schema.GroupResource, obj Object)
 	if res.Rules.Default != nil {
 		res.Rules.Default(obj)
 	}
-	item, err := res.Create(ctx, obj, CreateOptions{})
+	item, err := res.Create(ctx, obj, CreateOptions{Waits: Waits{Pending: true}})
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (a access) Get(ctx context.Context, key ObjectKey) (Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	item, err := res.Get(ctx, key.Namespace, key.Name, "")
+	item, err := res.GetPending(ctx, key.Namespace, key.Name, "")
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (a access) List(ctx context.Context, gr schema.GroupResource, namespace str
 	if err != nil {
 		return nil, err
 	}
-	l, err := res.List(ctx, ListOptions{Selection: Selection{Namespace: namespace}})
+	l, err := res.List(ctx, ListOptions{Selection: Selection{Namespace: namespace, Pending: true}})
 	if err != nil {
 		return nil, err
 	}

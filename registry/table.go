@@ -30,6 +30,7 @@ func (c change) after() *Item {
 type table struct {
 	mu         sync.RWMutex
 	tree       *itemTree
+	pending    int       // how many items of tree are pending
 	frozen     *itemTree // a copy-on-write clone of tree, dropped at the next change
 	indexes    map[string]*index
 	views      []*view // recent ones, of paged lists
@@ -63,7 +64,7 @@ func newTable(o *Options, w *waker) *table {
 func (t *table) replace(s *state, revision int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.tree, t.frozen, t.unreadable = s.tree, nil, s.unreadable
+	t.tree, t.pending, t.frozen, t.unreadable = s.tree, s.pending, nil, s.unreadable
 	for _, x := range t.indexes {
 		*x = *newIndex(x.value)
 		t.tree.All(func(i *Item) bool { x.move(nil, i); return true })
@@ -107,6 +108,7 @@ func (t *table) appeared(key string, after int64) []*Item {
 func (t *table) put(i *Item) {
 	delete(t.unreadable, i.key)
 	prev, _ := t.tree.Put(i)
+	t.pending += countPending(i) - countPending(prev)
 	for _, x := range t.indexes {
 		x.move(prev, i)
 	}
@@ -122,6 +124,7 @@ func (t *table) remove(prev, last *Item) {
 // drop removes an item from the newest state. The caller holds the lock.
 func (t *table) drop(i *Item) {
 	t.tree.Delete(i.key)
+	t.pending -= countPending(i)
 	for _, x := range t.indexes {
 		x.move(i, nil)
 	}

@@ -20,6 +20,7 @@ const maxViews = 8
 // view is the immutable state of a table at one revision, for a list.
 type view struct {
 	tree     *itemTree
+	pending  int // how many of its items are pending
 	revision int64
 	// index, if not nil, has the items with the value by, and maybe others.
 	index *indexTree
@@ -27,6 +28,9 @@ type view struct {
 	// all means that walk visits only selected items.
 	all bool
 }
+
+// complete reports whether a selection may see all items.
+func (v *view) complete(s Selection) bool { return s.Pending || v.pending == 0 }
 
 // walk calls visit in key order for the items whose key starts with prefix and is at least from, until visit
 // returns false. With an index it visits only the items there.
@@ -56,10 +60,11 @@ func (r *Resource) look(s Selection) *view {
 	x, by := t.narrow(all)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := &view{tree: t.freeze(), revision: t.revision(&r.registry.clock), by: by, all: s.everything()}
+	v := &view{tree: t.freeze(), pending: t.pending, revision: t.revision(&r.registry.clock), by: by, all: s.everything()}
 	if x != nil {
 		v.index, v.all = x.freeze(), alone
 	}
+	v.all = v.all && v.complete(s)
 	return v
 }
 
@@ -81,11 +86,12 @@ func (r *Resource) lookAt(revision int64, s Selection) (*view, bool) {
 		v.all = alone
 	}
 	if kept := t.kept(revision, x, by); kept != nil {
-		v.tree, v.index = kept.tree, kept.index
+		v.tree, v.index, v.pending = kept.tree, kept.index, kept.pending
+		v.all = v.all && v.complete(s)
 		t.mu.Unlock()
 		return v, true
 	}
-	v.tree = t.freeze()
+	v.tree, v.pending = t.freeze(), t.pending
 	if x != nil {
 		v.index = x.freeze()
 	}
@@ -101,6 +107,7 @@ func (r *Resource) lookAt(revision int64, s Selection) (*view, bool) {
 	}
 	t.mu.Unlock()
 	v.undo(undo, x)
+	v.all = v.all && v.complete(s)
 	return v, true
 }
 
@@ -111,6 +118,7 @@ func (v *view) undo(changes []change, x *index) {
 		past = &index{value: x.value, tree: v.index, sizes: map[string]int{}}
 	}
 	for _, c := range changes {
+		v.pending += countPending(c.before()) - countPending(c.after())
 		if before := c.before(); before == nil {
 			v.tree.Delete(c.item.key)
 		} else {

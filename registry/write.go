@@ -34,6 +34,15 @@ type CreateOptions struct {
 	// Admit, if set, may refuse the object in the form in which it would be stored.
 	Admit  func(ctx context.Context, obj Object) error
 	DryRun bool
+	Waits
+}
+
+// Waits says what becomes of a create whose object is pending: see Initialization.
+type Waits struct {
+	// Pending lets the create return at once; otherwise it waits until the object is complete, or its context ends.
+	Pending bool
+	// Waiting, if set, is called before it waits.
+	Waiting func()
 }
 
 // Create stores a new object. It takes obj over: it fills in the name, system fields and defaults, and its
@@ -60,6 +69,9 @@ func (r *Resource) Create(ctx context.Context, obj Object, o CreateOptions) (*It
 		attempt.SetUID(r.registry.ids.UID(r.keyOf(attempt)))
 		item, err := r.create(ctx, attempt, o)
 		if base == "" || !errors.Is(err, ErrExists) {
+			if err == nil && !o.DryRun && !o.Pending {
+				return r.initialized(ctx, item, o.Waiting)
+			}
 			return item, err
 		}
 		if try == nameTries {
@@ -206,6 +218,7 @@ type UpdateOptions struct {
 	Patch bool
 	// Create lets the update create the object if it does not exist, whatever the kind's rules.
 	Create bool
+	Waits
 }
 
 // Change makes the new state from the current one, which is shared and must not be changed; it returns an
@@ -286,7 +299,7 @@ func (r *Resource) createOnUpdate(ctx context.Context, obj Object, o UpdateOptio
 	if !o.DryRun {
 		obj.SetResourceVersion("") // it is ignored, but a dry run shows it
 	}
-	co := CreateOptions{DryRun: o.DryRun}
+	co := CreateOptions{DryRun: o.DryRun, Waits: o.Waits}
 	if o.Admit != nil {
 		co.Admit = func(ctx context.Context, obj Object) error { return o.Admit(ctx, obj, nil) }
 	}
@@ -344,6 +357,8 @@ func (r *Resource) update(ctx context.Context, current *Item, change Change, o U
 	})
 	if err == nil {
 		r.after(ctx, item, current)
+		held.end(ctx)
+		err = r.settle(unheld, item)
 	}
 	return item, true, err
 }
@@ -452,6 +467,10 @@ func (r *Resource) judgeUpdate(ctx context.Context, as schema.GroupKind, obj, ol
 	}
 	errs = append(errs, r.validateFinalizers(obj.GetFinalizers())...)
 	switch {
+	case o.View == "" && r.asNew(old):
+		if r.Rules.Validate != nil {
+			errs = append(errs, r.Rules.Validate(obj)...)
+		}
 	case r.ValidateUpdate != nil:
 		errs = append(errs, r.ValidateUpdate(ctx, o.View, obj, old)...)
 	case validate != nil:

@@ -157,5 +157,8 @@ func (c *Client) request(verb string, t client.Target, options runtime.Object) (
 	if options != nil {
 		r.SpecificallyVersionedParams(options, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
 	}
+	if t.Uninitialized && verb == "GET" {
+		r.Param("includeUninitialized", "true")
+	}
 	return r, nil
 }

@@ -208,6 +208,7 @@ func (c *Controller) orphan(ctx context.Context, s state) error {
 }
 
 func (c *Controller) get(ctx context.Context, at client.Target) (metav1.Object, error) {
+	at.Uninitialized = true // an owner that nobody sees yet is not absent
 	obj, err := c.client.Get(ctx, at)
 	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
 		// Not the object is missing but its resource: its kind is being changed or removed.

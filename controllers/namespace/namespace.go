@@ -229,7 +229,7 @@ func (c *Controller) empty(ctx context.Context, ns *corev1.Namespace) (remains, 
 
 // emptyOf deletes the namespace's objects of one resource and counts what is left.
 func (c *Controller) emptyOf(ctx context.Context, ns *corev1.Namespace, resource schema.GroupVersionResource, left *remains) error {
-	collection := client.Target{Resource: resource, Namespace: ns.Name}
+	collection := client.Target{Resource: resource, Namespace: ns.Name, Uninitialized: true}
 	before, err := c.client.List(ctx, collection, metav1.ListOptions{})
 	if err != nil {
 		return ignoreUnsupported(err)

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keelson-dev/keelson/admission/initializers"
 	"github.com/keelson-dev/keelson/admission/policy"
 	"github.com/keelson-dev/keelson/admission/webhook"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/admissionconfig"
+	clusterinitializers "github.com/keelson-dev/keelson/cluster/initializers"
 )
 
 // plugins says which admission plugins run, and how.
@@ -31,7 +33,9 @@ func usualPlugins() []string {
 }
 
 // morePlugins are the names of those that run only if asked for.
-func morePlugins() []string { return cluster.StageNames(admissionconfig.Optional()) }
+func morePlugins() []string {
+	return append(cluster.StageNames(admissionconfig.Optional()), initializers.Name)
+}
 
 // pick adds the plugins of a list.
 func pick(to *[]string, list string) error {
@@ -66,6 +70,9 @@ func (p *plugins) apply(o *cluster.Options) {
 		if slices.Contains(p.on, stage.Name) {
 			o.Admission = append(o.Admission, stage)
 		}
+	}
+	if slices.Contains(p.on, initializers.Name) {
+		o.Extensions = append(o.Extensions, clusterinitializers.Extension())
 	}
 	o.Admission = p.config.Apply(o.Admission)
 	o.Disable = append(o.Disable, p.off...)

@@ -114,7 +114,11 @@ func (c *Client) Get(ctx context.Context, t client.Target) (runtime.Object, erro
 	if part := p.part(t.Subresource); part != whole && part != scale && (part != view || t.Subresource == "finalize") {
 		return nil, p.refuse(t.Subresource)
 	}
-	item, err := p.Get(ctx, p.namespace(t), t.Name, "")
+	get := p.Resource.Get
+	if t.Uninitialized {
+		get = p.GetPending
+	}
+	item, err := get(ctx, p.namespace(t), t.Name, "")
 	if err != nil {
 		return nil, answered(ctx, err)
 	}

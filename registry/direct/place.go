@@ -129,6 +129,7 @@ func (p *place) find(ctx context.Context, t client.Target, o metav1.ListOptions)
 	if err != nil {
 		return nil, err
 	}
+	selection.Pending = t.Uninitialized
 	return p.Resource.List(ctx, registry.ListOptions{
 		Selection: selection, Limit: max(o.Limit, 0), Continue: o.Continue, ResourceVersion: o.ResourceVersion, Match: o.ResourceVersionMatch,
 	})
@@ -146,6 +147,7 @@ func (p *place) change(ctx context.Context, t client.Target, o registry.UpdateOp
 
 // deleteAll deletes the selected objects one by one.
 func (p *place) deleteAll(ctx context.Context, t client.Target, o metav1.DeleteOptions) error {
+	t.Uninitialized = true
 	found, err := p.find(ctx, t, metav1.ListOptions{})
 	if err != nil {
 		return err
