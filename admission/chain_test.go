@@ -122,7 +122,7 @@ func TestReinvocation(t *testing.T) {
 func TestOrdered(t *testing.T) {
 	var log []string
 	var plugins []admission.Plugin
-	for _, name := range []string{"ResourceQuota", "MutatingAdmissionPolicy", "MyOwn", "Priority", "Another", "AlwaysAdmit", "NamespaceLifecycle", "PodResizeValidator"} {
+	for _, name := range []string{"ResourceQuota", "Initializers", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy", "MyOwn", "Priority", "Another", "AlwaysAdmit", "NamespaceLifecycle", "PodResizeValidator"} {
 		m, _ := trace(name, &log, nil)
 		plugins = append(plugins, m)
 	}
@@ -130,7 +130,7 @@ func TestOrdered(t *testing.T) {
 	for _, p := range admission.Ordered(plugins...) {
 		got = append(got, p.Name())
 	}
-	want := []string{"AlwaysAdmit", "NamespaceLifecycle", "Priority", "PodResizeValidator", "MyOwn", "Another", "MutatingAdmissionPolicy", "ResourceQuota"}
+	want := []string{"AlwaysAdmit", "NamespaceLifecycle", "Priority", "PodResizeValidator", "MyOwn", "Another", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "Initializers", "ValidatingAdmissionPolicy", "ResourceQuota"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -30,6 +30,8 @@ type Options struct {
 	Namespace     string
 	LabelSelector string
 	FieldSelector string
+	// Uninitialized also reads objects whose initializers are not done, of servers that have initializers.
+	Uninitialized bool
 	// PageSize is the limit of each list request; 0 means 500.
 	PageSize int64
 	// Paged makes lists use pages, even with servers that can stream them.
@@ -107,6 +109,9 @@ func (s *Source[T]) request(options metav1.ListOptions) *rest.Request {
 	r := s.client.Get().Resource(s.resource)
 	if s.options.Namespace != "" {
 		r.Namespace(s.options.Namespace)
+	}
+	if s.options.Uninitialized {
+		r.Param("includeUninitialized", "true")
 	}
 	return r.SpecificallyVersionedParams(&options, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
 }
