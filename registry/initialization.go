@@ -19,6 +19,8 @@ import (
 // All functions must be set, depend on the object alone and be safe for concurrent use. An object that is not pending must
 // not become pending again, which admission sees to.
 type Initialization struct {
+	// Store brings a new object into the form that is stored, as Rules.Store does.
+	Store func(obj Object)
 	// Pending reports whether an object is pending. It is asked once for each state of an object.
 	Pending func(obj Object) bool
 	// Failed returns why a pending object will not be completed, or nil. The registry deletes such an object, whatever its

@@ -24,6 +24,7 @@ import (
 func stages() *registry.Initialization {
 	data := func(obj registry.Object) map[string]string { return obj.(*corev1.ConfigMap).Data }
 	return &registry.Initialization{
+		Store:   func(obj registry.Object) { delete(data(obj), "at once") },
 		Pending: func(obj registry.Object) bool { return data(obj)["wait"] != "" },
 		Failed: func(obj registry.Object) error {
 			if why := data(obj)["why"]; why != "" {
@@ -96,8 +97,11 @@ func (s stage) names(o registry.ListOptions) string {
 func TestPendingAreNotListed(t *testing.T) {
 	s := openStage(t)
 	for _, name := range []string{"b", "d", "f"} {
-		if err := s.make(name, nil, true); err != nil {
+		if err := s.make(name, map[string]string{"at once": "yes"}, true); err != nil {
 			t.Fatal(err)
+		}
+		if item, err := s.Get(t.Context(), "a", name, ""); err != nil || len(item.Object.(*corev1.ConfigMap).Data) > 0 {
+			t.Errorf("%v, %v", item, err)
 		}
 	}
 	for _, name := range []string{"a", "c", "e", "g"} {

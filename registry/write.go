@@ -108,6 +108,9 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 	if r.Rules.Store != nil {
 		r.Rules.Store(obj)
 	}
+	if in := r.registry.options.Initialization; in != nil {
+		in.Store(obj)
+	}
 	key := indexKey(obj.GetNamespace(), obj.GetName())
 	if o.DryRun {
 		if err := r.catchUp(ctx); err != nil {

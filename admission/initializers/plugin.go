@@ -110,8 +110,14 @@ func (p *Plugin) create(ctx context.Context, r *admission.Request, obj metav1.Ob
 	if len(errs) > 0 {
 		return admission.Invalid(r, errs)
 	}
-	given.set(obj)
-	return nil
+	return nil // what is complete must be found as such in a second pass: see Settle
+}
+
+// Settle removes the state of a new object that is to have no initializers; the server calls it after admission.
+func Settle(obj metav1.Object) {
+	if s, err := Of(obj); err == nil && s != nil && s.complete() {
+		strip(obj)
+	}
 }
 
 // isMirror reports whether an object is the mirror of a static pod, which runs already.

@@ -46,7 +46,7 @@ func Extension() cluster.Extension {
 	return cluster.Extension{
 		Name: Name, Kinds: v1alpha1.Kinds(),
 		Admission:      []cluster.AdmissionStage{{Name: initializers.Name, New: newPlugin}},
-		Initialization: &registry.Initialization{Pending: pending, Failed: failed, Show: show, Fresh: fresh},
+		Initialization: &registry.Initialization{Store: store, Pending: pending, Failed: failed, Show: show, Fresh: fresh},
 		New: func(p *cluster.ExtensionParts) (cluster.Extended, error) {
 			return &sweeper{registry: p.Registry, log: p.Logger}, nil
 		},
@@ -82,6 +82,8 @@ func stateOf(obj registry.Object) *initializers.State {
 	}
 	return s
 }
+
+func store(obj registry.Object) { initializers.Settle(obj) }
 
 func pending(obj registry.Object) bool { return stateOf(obj) != nil }
 
