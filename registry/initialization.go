@@ -32,6 +32,24 @@ type Initialization struct {
 	Fresh func(resource schema.GroupResource) bool
 }
 
+// Waits says what becomes of a create whose object is pending: see Initialization.
+type Waits struct {
+	// Pending lets the create return at once; otherwise it waits until the object is complete, or its context ends.
+	Pending bool
+	// Waiting, if set, is called before it waits.
+	Waiting func()
+}
+
+// finish brings a new object into the form that is stored.
+func (r *Resource) finish(obj Object) {
+	if r.Rules.Store != nil {
+		r.Rules.Store(obj)
+	}
+	if in := r.registry.options.Initialization; in != nil {
+		in.Store(obj)
+	}
+}
+
 // isPending reports whether an object is pending.
 func (r *Resource) isPending(obj Object) bool {
 	in := r.registry.options.Initialization

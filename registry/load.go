@@ -62,8 +62,7 @@ func (r *Registry) past(ctx context.Context) (int64, error) {
 
 // state is the new content of a table.
 type state struct {
-	tree       *itemTree
-	pending    int // how many of its items are pending
+	items
 	unreadable map[string]unreadable
 }
 
@@ -102,7 +101,9 @@ func (r *Registry) load(ctx context.Context, revision int64) (int64, error) {
 	}
 }
 
-func newState() *state { return &state{tree: newTree(), unreadable: map[string]unreadable{}} }
+func newState() *state {
+	return &state{items: items{tree: newTree()}, unreadable: map[string]unreadable{}}
+}
 
 // take adds a record to the state of its resource.
 func (r *Registry) take(s *state, res *Resource, key string, rec storage.Record) {

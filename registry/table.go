@@ -28,9 +28,8 @@ func (c change) after() *Item {
 // table is the cache of one resource: the newest state in key order, indexes over it and the latest changes.
 // Registry.Run is its only writer.
 type table struct {
-	mu         sync.RWMutex
-	tree       *itemTree
-	pending    int       // how many items of tree are pending
+	mu sync.RWMutex
+	items
 	frozen     *itemTree // a copy-on-write clone of tree, dropped at the next change
 	indexes    map[string]*index
 	views      []*view // recent ones, of paged lists
@@ -54,7 +53,7 @@ func newTable(o *Options, w *waker) *table {
 	return &table{
 		idle:    idleWatches{waker: w},
 		log:     history{most: o.History, mostBytes: o.HistoryBytes},
-		tree:    newTree(),
+		items:   items{tree: newTree()},
 		indexes: map[string]*index{},
 	}
 }
@@ -64,7 +63,7 @@ func newTable(o *Options, w *waker) *table {
 func (t *table) replace(s *state, revision int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.tree, t.pending, t.frozen, t.unreadable = s.tree, s.pending, nil, s.unreadable
+	t.items, t.frozen, t.unreadable = s.items, nil, s.unreadable
 	for _, x := range t.indexes {
 		*x = *newIndex(x.value)
 		t.tree.All(func(i *Item) bool { x.move(nil, i); return true })

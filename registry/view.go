@@ -14,13 +14,18 @@ func newTree() *itemTree {
 	return ordered.New(ordered.Order[string, *Item]{Key: func(i *Item) string { return i.key }, Compare: cmp.Compare[string]})
 }
 
+// items are objects in key order.
+type items struct {
+	tree    *itemTree
+	pending int // how many of them are pending: see Initialization
+}
+
 // maxViews bounds how many past states are kept for paged lists.
 const maxViews = 8
 
 // view is the immutable state of a table at one revision, for a list.
 type view struct {
-	tree     *itemTree
-	pending  int // how many of its items are pending
+	items
 	revision int64
 	// index, if not nil, has the items with the value by, and maybe others.
 	index *indexTree
@@ -60,7 +65,7 @@ func (r *Resource) look(s Selection) *view {
 	x, by := t.narrow(all)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := &view{tree: t.freeze(), pending: t.pending, revision: t.revision(&r.registry.clock), by: by, all: s.everything()}
+	v := &view{items: items{t.freeze(), t.pending}, revision: t.revision(&r.registry.clock), by: by, all: s.everything()}
 	if x != nil {
 		v.index, v.all = x.freeze(), alone
 	}
@@ -86,12 +91,12 @@ func (r *Resource) lookAt(revision int64, s Selection) (*view, bool) {
 		v.all = alone
 	}
 	if kept := t.kept(revision, x, by); kept != nil {
-		v.tree, v.index, v.pending = kept.tree, kept.index, kept.pending
+		v.items, v.index = kept.items, kept.index
 		v.all = v.all && v.complete(s)
 		t.mu.Unlock()
 		return v, true
 	}
-	v.tree, v.pending = t.freeze(), t.pending
+	v.items = items{t.freeze(), t.pending}
 	if x != nil {
 		v.index = x.freeze()
 	}

@@ -37,14 +37,6 @@ type CreateOptions struct {
 	Waits
 }
 
-// Waits says what becomes of a create whose object is pending: see Initialization.
-type Waits struct {
-	// Pending lets the create return at once; otherwise it waits until the object is complete, or its context ends.
-	Pending bool
-	// Waiting, if set, is called before it waits.
-	Waiting func()
-}
-
 // Create stores a new object. It takes obj over: it fills in the name, system fields and defaults, and its
 // result may share obj. An object with a resource version is refused only in the last step, after validation,
 // so that an invalid one gets the validation error and a dry run returns the object.
@@ -69,10 +61,10 @@ func (r *Resource) Create(ctx context.Context, obj Object, o CreateOptions) (*It
 		attempt.SetUID(r.registry.ids.UID(r.keyOf(attempt)))
 		item, err := r.create(ctx, attempt, o)
 		if base == "" || !errors.Is(err, ErrExists) {
-			if err == nil && !o.DryRun && !o.Pending {
-				return r.initialized(ctx, item, o.Waiting)
+			if err != nil || o.DryRun || o.Pending {
+				return item, err
 			}
-			return item, err
+			return r.initialized(ctx, item, o.Waiting)
 		}
 		if try == nameTries {
 			return nil, r.errorf(ErrNameExhausted, attempt.GetName(), "")
@@ -105,12 +97,7 @@ func (r *Resource) create(ctx context.Context, obj Object, o CreateOptions) (*It
 			return nil, err
 		}
 	}
-	if r.Rules.Store != nil {
-		r.Rules.Store(obj)
-	}
-	if in := r.registry.options.Initialization; in != nil {
-		in.Store(obj)
-	}
+	r.finish(obj)
 	key := indexKey(obj.GetNamespace(), obj.GetName())
 	if o.DryRun {
 		if err := r.catchUp(ctx); err != nil {
@@ -470,10 +457,8 @@ func (r *Resource) judgeUpdate(ctx context.Context, as schema.GroupKind, obj, ol
 	}
 	errs = append(errs, r.validateFinalizers(obj.GetFinalizers())...)
 	switch {
-	case o.View == "" && r.asNew(old):
-		if r.Rules.Validate != nil {
-			errs = append(errs, r.Rules.Validate(obj)...)
-		}
+	case o.View == "" && r.asNew(old) && r.Rules.Validate != nil:
+		errs = append(errs, r.Rules.Validate(obj)...)
 	case r.ValidateUpdate != nil:
 		errs = append(errs, r.ValidateUpdate(ctx, o.View, obj, old)...)
 	case validate != nil:

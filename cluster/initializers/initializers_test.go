@@ -23,7 +23,6 @@ import (
 	"github.com/keelson-dev/keelson/cluster"
 	clusterinitializers "github.com/keelson-dev/keelson/cluster/initializers"
 	"github.com/keelson-dev/keelson/component"
-	"github.com/keelson-dev/keelson/registry/admissionregistration/v1alpha1"
 	"github.com/keelson-dev/keelson/registry/codec"
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/memory"
