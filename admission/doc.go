@@ -13,7 +13,7 @@
 // namespacelifecycle, nodedeclaredfeaturevalidator, noderestriction, ownerreferencespermissionenforcement,
 // persistentvolumeclaimresize, podnodeselector, podresizevalidator, podsecurity, podtolerationrestriction, podtopologylabels, priority,
 // resourcequota, runtimeclass, serviceaccount, storageobjectinuseprotection, taintnodesbycondition, policy for both plugins
-// that act by policies, and webhook for both that ask webhooks. Package status words refusals for clients.
+// that act by policies, and webhook for both that ask webhooks. Upstream had initializers once. Package status words refusals for clients.
 //
 // A single-purpose plugin is a function and a name:
 //

@@ -162,6 +162,7 @@ func (c *Cluster) Handler() http.Handler { return c.front.drain.Handler(gate{c})
 func (c *Cluster) Drain() {
 	c.front.drain.Begin()
 	c.front.drain.EndStreams()
+	c.registry.EndWaits()
 }
 
 // Config returns a configuration for clients that act as Admin. The caller may modify it.

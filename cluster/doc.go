@@ -32,7 +32,8 @@
 // Options.Extensions adds parts to the server that not every cluster should link: package customresources below serves
 // CustomResourceDefinitions and the kinds that they define. Kinds that come and go while a cluster runs are followed by
 // its garbage collector, its quotas and its deletion of namespaces. Package webhooks below has admission webhooks, as kinds
-// and plugins, package policies admission policies, and package aggregation lets other API servers serve versions of API
+// and plugins, package policies admission policies, package initializers hides objects until others have completed them, and
+// package aggregation lets other API servers serve versions of API
 // groups. Package resourcemetrics serves what nodes and pods use, package localvolumes provides for claims with
 // directories of nodes, package clusterdns resolves names. Packages admissionconfig, authenticationconfig,
 // authorizationconfig and auditconfig configure admission plugins, authenticators, authorizers and the audit of requests by

@@ -80,7 +80,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 }
 
 func (c *Cluster) live(ctx context.Context) {
-	defer context.AfterFunc(ctx, c.front.drain.EndStreams)()
+	defer context.AfterFunc(ctx, c.Drain)()
 	err := c.run(ctx)
 	c.life.end(errors.Join(err, c.closer()))
 }

@@ -18,6 +18,8 @@
 // Kinds can be installed, replaced and removed while the registry runs (Install, Remove); servers and clients
 // over it follow.
 //
+// Options.Initialization hides objects until others have completed them: then all readers see them at once.
+//
 // Several registries, in one process or in many, may share one store. Each follows all changes with one watch.
 // A consistent read asks the store for its revision and waits until the registry has reached it; a refused
 // write is retried if the registry was behind. A record that cannot be read is an error of its own: reads of it

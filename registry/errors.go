@@ -22,6 +22,8 @@ var (
 	ErrBadRequest = errors.New("bad request")
 	// ErrTooManyRequests means that the request may succeed later (an eviction that a budget does not allow).
 	ErrTooManyRequests = errors.New("too many requests")
+	// ErrTimeout means that what the request began has not come to its end in time.
+	ErrTimeout = errors.New("timeout")
 	// ErrReplaced means that the kind was replaced (Registry.Install) and nothing was changed: whoever asks the
 	// registry for the resource again gets another. Such an error is also an ErrNotFound.
 	ErrReplaced = errors.New("the kind was replaced")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -63,6 +65,16 @@ func (r *Resource) failed(obj Object) error {
 	}
 	return r.registry.options.Initialization.Failed(obj)
 }
+
+// waits lets creates that wait end early.
+type waits struct {
+	once  sync.Once
+	ended chan time.Time // closed when they are to end
+}
+
+// EndWaits ends the creates that wait for an object to be complete, with ErrTimeout, and those that would: the objects stay
+// pending. A server calls it when it shuts down. It may be called more than once.
+func (r *Registry) EndWaits() { r.waits.once.Do(func() { close(r.waits.ended) }) }
 
 // HidesPending reports whether there may be pending objects.
 func (r *Registry) HidesPending() bool { return r.options.Initialization != nil }
@@ -173,9 +185,12 @@ func (r *Resource) follow(ctx context.Context, item *Item) (*Item, error) {
 		return nil, err
 	}
 	for {
-		events, err := w.Next(ctx)
-		if err != nil {
+		events, err := w.NextBefore(ctx, r.registry.waits.ended)
+		switch {
+		case err != nil:
 			return nil, err
+		case len(events) == 0:
+			return nil, r.errorf(ErrTimeout, name, "server has timed out waiting for the initialization of %s %s", r.stored.GroupResource(), name)
 		}
 		for _, e := range events {
 			failed := r.failed(e.Item.Object)

@@ -53,6 +53,29 @@ func (s stage) make(name string, data map[string]string, wait bool) error {
 	return err
 }
 
+// TestWaitsEnd: when a server ends, creates do not keep it.
+func TestWaitsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg, res := openRegistry(t, memory.New(memory.Options{}))
+		s := stage{t, res}
+		told := make(chan error, 1)
+		go func() { told <- s.make("x", map[string]string{"wait": "1"}, true) }()
+		synctest.Wait()
+		reg.EndWaits()
+		reg.EndWaits()
+		const want = `configmaps "x": timeout: server has timed out waiting for the initialization of configmaps x`
+		if err := <-told; !errors.Is(err, registry.ErrTimeout) || err.Error() != want {
+			t.Error(err)
+		}
+		if err := s.make("y", map[string]string{"wait": "1"}, true); !errors.Is(err, registry.ErrTimeout) {
+			t.Error(err)
+		}
+		if got := s.names(registry.ListOptions{Selection: registry.Selection{Pending: true}}); got != "x y" {
+			t.Errorf("there are %s", got)
+		}
+	})
+}
+
 func (s stage) begin(name string) {
 	s.Helper()
 	if err := s.make(name, map[string]string{"wait": "yes"}, false); err != nil {

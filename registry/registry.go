@@ -51,6 +51,7 @@ type Registry struct {
 	clock   clock
 	pending pending
 	waker   *waker
+	waits   waits
 	ready   sync.Once
 	synced  chan struct{} // closed when the store has been read
 
@@ -81,7 +82,7 @@ func New(store storage.Store, kinds []Kind, o Options) (*Registry, error) {
 	}
 	r := &Registry{
 		store: store, ids: o.Identifiers, log: o.Logger, options: o,
-		space: &encodings{budget: o.EncodingBytes}, synced: make(chan struct{}), waker: newWaker(),
+		space: &encodings{budget: o.EncodingBytes}, synced: make(chan struct{}), waker: newWaker(), waits: waits{ended: make(chan time.Time)},
 	}
 	set := (&kindSet{}).without(schema.GroupResource{})
 	for _, k := range kinds {

@@ -84,6 +84,8 @@ func ofRegistry(e *registry.Error) *metav1.Status {
 		s := apierrors.NewTooManyRequests(e.Message, e.RetryAfter).ErrStatus
 		s.Details.Causes = e.Causes
 		return &s
+	case registry.ErrTimeout:
+		return &apierrors.NewTimeoutError(e.Message, 0).ErrStatus
 	case registry.ErrInternal:
 		return &apierrors.NewInternalError(detail).ErrStatus
 	case registry.ErrNameExhausted:

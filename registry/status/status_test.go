@@ -80,6 +80,7 @@ func TestOf(t *testing.T) {
 			registry.Errorf(registry.ErrInternal, key, "broken"),
 			failure(500, "InternalError", "Internal error occurred: broken", &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: "broken"}}}),
 		},
+		"timeout": {registry.Errorf(registry.ErrTimeout, key, "too late"), failure(504, "Timeout", "Timeout: too late", &metav1.StatusDetails{})},
 		"no name left": {
 			registry.Errorf(registry.ErrNameExhausted, key, ""),
 			failure(409, "AlreadyExists", `deployments.apps "web" already exists, the server was not able to generate a unique name for the object`,
