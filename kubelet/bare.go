@@ -15,19 +15,19 @@ import (
 type bare struct{}
 
 var (
-	_ Volumes     = bare{}
-	_ Devices     = bare{}
-	_ Environment = bare{}
-	_ Cgroups     = bare{}
-	_ Credentials = bare{}
-	_ Resolver    = bare{}
-	_ Security    = bare{}
-	_ Prober      = bare{}
-	_ Messages    = bare{}
-	_ Pressure    = bare{}
-	_ LogRemover  = bare{}
-	_ Observer    = bare{}
-	_ Memory      = bare{}
+	_ Volumes      = bare{}
+	_ ClaimDevices = bare{}
+	_ Environment  = bare{}
+	_ Cgroups      = bare{}
+	_ Credentials  = bare{}
+	_ Resolver     = bare{}
+	_ Security     = bare{}
+	_ Prober       = bare{}
+	_ Messages     = bare{}
+	_ Pressure     = bare{}
+	_ LogRemover   = bare{}
+	_ Observer     = bare{}
+	_ Memory       = bare{}
 )
 
 func (bare) Prepare(context.Context, *corev1.Pod) error                   { return nil }

@@ -72,7 +72,7 @@ func withClaim(p *corev1.Pod) {
 // A pod's devices are prepared before its containers start, which get them, and given back after they have ended.
 func TestDevices(t *testing.T) {
 	g := &gpus{fail: errors.New("driver is down")}
-	simulate(t, simulated.Options{}, kubelet.Options{Host: kubelet.Host{Devices: g}}, func(n *node) {
+	simulate(t, simulated.Options{}, kubelet.Options{Host: kubelet.Host{Devices: kubelet.Devices{Claims: g}}}, func(n *node) {
 		n.pods.Put(newPod("web", withClaim))
 		n.pods.Put(newPod("plain"))
 		n.after(time.Second)

@@ -28,7 +28,7 @@ func (w *worker) execute(ctx context.Context, pod *corev1.Pod, o decision.Observ
 	if a.KillPod && !a.CreateSandbox {
 		return killed || len(a.StopSandboxes) > 0
 	}
-	if !w.prepare(ctx, pod) {
+	if w.allocateDevices(ctx, pod) != nil || !w.prepare(ctx, pod) {
 		return false
 	}
 	l := launch{pod: pod, before: o, sandbox: a.SandboxID, ips: o.IPs()}

@@ -336,7 +336,7 @@ func (s *stubborn) Release(context.Context, types.UID) error {
 // TestDevicesThatFail: without its devices a container does not run, and until they are given back its pod stays.
 func TestDevicesThatFail(t *testing.T) {
 	s := &stubborn{gpus: &gpus{}, of: errOnFire}
-	withFaults(t, simulated.Options{}, kubelet.Host{Devices: s}, func(n *node, _ *faulty, _ *[]string) {
+	withFaults(t, simulated.Options{}, kubelet.Host{Devices: kubelet.Devices{Claims: s}}, func(n *node, _ *faulty, _ *[]string) {
 		n.pods.Put(newPod("web", withClaim))
 		n.after(time.Second)
 		n.expectStatuses("1s web Pending main=CreateContainerConfigError")

@@ -15,16 +15,14 @@ import (
 // containers that run in name only, pods have no volumes, no cgroups, no credentials, and only the variables whose
 // values are in their spec.
 type Host struct {
-	Volumes Volumes
-	// Devices prepares the devices of resource claims; nil refuses pods with claims. For containers that run in name only,
-	// DevicesInName accepts them.
+	Volumes     Volumes
 	Devices     Devices
 	Environment Environment
 	Cgroups     Cgroups
 	Credentials Credentials
 	Resolver    Resolver
 	Security    Security
-	// Admitters decide, in this order, whether the node accepts a pod, once its resources are known to suffice.
+	// Admitters decide, in this order, whether the node accepts a pod, before its resources are known to suffice.
 	Admitters []Admitter
 	// Prober runs HTTP, TCP and gRPC probes; nil lets them all succeed, which is right where
 	// nothing listens because nothing really runs. Hooks runs HTTP handlers of a container's
@@ -105,11 +103,20 @@ type Volumes interface {
 	Orphans
 }
 
-// Devices makes the devices of pods' resource claims available to containers (dynamic resource allocation).
+// Devices are what makes devices available to containers.
+type Devices struct {
+	// Claims prepares the devices of resource claims; nil refuses pods with claims. For containers that run in name only,
+	// DevicesInName accepts them.
+	Claims ClaimDevices
+	// Plugins has the devices of device plugins; nil means that there are none.
+	Plugins DevicePlugins
+}
+
+// ClaimDevices makes the devices of pods' resource claims available to containers (dynamic resource allocation).
 // Implementations are safe for concurrent use, at least for different pods.
 //
 //nolint:interfacebloat // the life of the devices of one pod
-type Devices interface {
+type ClaimDevices interface {
 	// Prepare has the devices of a pod prepared, which are allocated and reserved for it. It is called before any of the
 	// pod's containers is started, and again later, so it must be quick when that is done. The caller retries after an
 	// error.
@@ -124,7 +131,7 @@ type Devices interface {
 }
 
 // DevicesInName are the Devices of a host whose containers run in name only: there is nothing to prepare.
-func DevicesInName() Devices { return bare{} }
+func DevicesInName() Devices { return Devices{Claims: bare{}} }
 
 // Orphans finds pods that no longer exist but still occupy something on the host.
 type Orphans interface {

@@ -112,8 +112,11 @@ func (k *Kubelet) releaseOrphans(ctx context.Context) {
 		of func(context.Context, types.UID) error
 	}
 	holders := []holder{{host.Volumes, host.Volumes.Release}, {host.Cgroups, host.Cgroups.Remove}, {host.Memory, forget}}
-	if host.Devices != nil {
-		holders = append(holders, holder{host.Devices, host.Devices.Release})
+	if claims := host.Devices.Claims; claims != nil {
+		holders = append(holders, holder{claims, claims.Release})
+	}
+	if plugins := host.Devices.Plugins; plugins != nil {
+		holders = append(holders, holder{plugins, plugins.Release})
 	}
 	for _, release := range holders {
 		uids, err := release.Orphans.Orphans(live)

@@ -37,6 +37,7 @@ type nodeReporter struct {
 	// Only used by run's goroutine:
 	first    *corev1.Node // what to register, computed before any pod is handled
 	reported time.Time    // when the status was sent last
+	foreign  bool         // the node was there before this process, which has not reported its status
 }
 
 func newNodeReporter(k *Kubelet) *nodeReporter {
@@ -206,6 +207,7 @@ func (n *nodeReporter) reconcile(ctx context.Context, wanted *corev1.Node) error
 			return err
 		}
 	}
+	n.foreign = true
 	n.learn(existing)
 	return nil
 }
@@ -296,7 +298,7 @@ func (n *nodeReporter) tryReport(ctx context.Context, fresh bool) error {
 		}
 		n.learn(updated)
 	}
-	n.reported = time.Now()
+	n.reported, n.foreign = time.Now(), false
 	n.tell(old, node)
 	return nil
 }
@@ -321,6 +323,7 @@ func (n *nodeReporter) describe(ctx context.Context, node *corev1.Node) {
 	node.Status.Addresses = append([]corev1.NodeAddress(nil), o.Addresses...)
 	node.Status.Capacity = fillResources(o.Capacity, node.Status.Capacity)
 	node.Status.Allocatable = fillResources(o.Allocatable, node.Status.Allocatable)
+	n.devices(node)
 	node.Status.NodeInfo = o.Info
 	node.Status.DeclaredFeatures = nil
 	if n.k.resizer != nil {

@@ -82,8 +82,13 @@ func (w *worker) release(ctx context.Context) error {
 	if err := host.Volumes.Release(ctx, w.uid); err != nil {
 		return err
 	}
-	if host.Devices != nil {
-		if err := host.Devices.Release(ctx, w.uid); err != nil {
+	if claims := host.Devices.Claims; claims != nil {
+		if err := claims.Release(ctx, w.uid); err != nil {
+			return err
+		}
+	}
+	if plugins := host.Devices.Plugins; plugins != nil {
+		if err := plugins.Release(ctx, w.uid); err != nil {
 			return err
 		}
 	}
@@ -124,10 +129,10 @@ func (w *worker) sandboxConfig(ctx context.Context, pod *corev1.Pod, attempt uin
 
 // prepareDevices prepares the devices of the pod's claims. Pods with claims are refused if there are no Devices.
 func (w *worker) prepareDevices(ctx context.Context, pod *corev1.Pod) error {
-	if len(pod.Spec.ResourceClaims) == 0 || w.host.Devices == nil {
+	if len(pod.Spec.ResourceClaims) == 0 || w.host.Devices.Claims == nil {
 		return nil
 	}
-	return w.host.Devices.Prepare(ctx, pod)
+	return w.host.Devices.Claims.Prepare(ctx, pod)
 }
 
 // fillSandbox adds what the host decides: names and security.
@@ -162,9 +167,9 @@ func (w *worker) containerConfig(ctx context.Context, l launch, c *corev1.Contai
 	pod := l.pod
 	config := containerConfig(pod, c, l.attempt, image.ref)
 	config.Resources = host.Cgroups.Resources(pod, c)
-	if len(c.Resources.Claims) > 0 && host.Devices != nil {
+	if len(c.Resources.Claims) > 0 && host.Devices.Claims != nil {
 		var err error
-		if config.CDIDevices, err = host.Devices.CDIDevices(pod, c); err != nil {
+		if config.CDIDevices, err = host.Devices.Claims.CDIDevices(pod, c); err != nil {
 			return config, err
 		}
 	}
@@ -182,7 +187,10 @@ func (w *worker) containerConfig(ctx context.Context, l launch, c *corev1.Contai
 		return config, err
 	}
 	config.Env = env
-	config.Command, config.Args = expansion.Args(c.Command, env), expansion.Args(c.Args, env)
+	if err := w.addDevices(ctx, &config, pod, c); err != nil {
+		return config, err
+	}
+	config.Command, config.Args = expansion.Args(c.Command, config.Env), expansion.Args(c.Args, config.Env)
 	if err := w.secure(&config, l, c, image); err != nil {
 		return config, err
 	}
@@ -229,10 +237,11 @@ func (w *worker) mount(ctx context.Context, config *cri.ContainerConfig, l launc
 		return err
 	}
 	r.Hostname, r.Domain = names.Hostname, names.Domain
-	config.Mounts, err = host.Volumes.Mounts(ctx, r)
+	mounts, err := host.Volumes.Mounts(ctx, r)
 	if err != nil {
 		return err
 	}
+	config.Mounts = append(config.Mounts, mounts...)
 	for i := range config.Mounts {
 		m := &config.Mounts[i]
 		if user := config.Namespaces.User; user != nil && user.Mode == cri.NamespacePod {

@@ -203,13 +203,17 @@ func (r recorder) resizeEvent(pod *corev1.Pod, eventType, reason string, said re
 
 // refusal says why the node does not admit a pod, or does not give it the resources of its spec; nil if it does.
 func (k *Kubelet) refusal(pod *corev1.Pod) *Refusal {
-	others := slices.DeleteFunc(k.active(), func(other *corev1.Pod) bool { return other.UID == pod.UID })
-	node := k.node.current()
-	refusal := admit(pod, others, node, fillResources(k.options.Allocatable, node.Status.Allocatable))
 	for _, a := range k.options.Host.Admitters {
-		if refusal == nil {
-			refusal = a.Admit(pod)
+		if refusal := a.Admit(pod); refusal != nil {
+			return refusal
 		}
 	}
-	return refusal
+	if plugins := k.options.Host.Devices.Plugins; plugins != nil {
+		if refusal := plugins.Admit(pod); refusal != nil {
+			return refusal
+		}
+	}
+	others := slices.DeleteFunc(k.active(), func(other *corev1.Pod) bool { return other.UID == pod.UID })
+	node := k.node.current()
+	return admit(pod, others, node, k.withDevices(fillResources(k.options.Allocatable, node.Status.Allocatable)))
 }

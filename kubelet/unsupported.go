@@ -13,7 +13,7 @@ import (
 // reject the same, but a pod may be static, or name its node itself.
 func unsupported(pod *corev1.Pod, host *Host) *Refusal {
 	lacking := features.Needed(&pod.Spec)
-	if host.Devices == nil {
+	if host.Devices.Claims == nil {
 		lacking = append(lacking, unsupportedClaims(&pod.Spec)...)
 	}
 	if len(lacking) == 0 {

@@ -299,6 +299,7 @@ func (w *worker) publish(pod *corev1.Pod, status corev1.PodStatus, u urgency) {
 	if status.Reason == decision.ReasonDeadlineExceeded && w.status.Reason != decision.ReasonDeadlineExceeded {
 		w.podEvent(pod, corev1.EventTypeNormal, decision.ReasonDeadlineExceeded, decision.MessageDeadlineExceeded)
 	}
+	w.deviceHealth(&status)
 	w.status = status
 	if w.stage != decision.Over { // the caller finishes
 		w.statuses.set(pod, status, u)

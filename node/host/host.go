@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/cgroup"
 	"github.com/keelson-dev/keelson/kubelet/checkpoint"
 	"github.com/keelson-dev/keelson/kubelet/credentials"
+	"github.com/keelson-dev/keelson/kubelet/deviceplugin"
 	"github.com/keelson-dev/keelson/kubelet/dra"
 	"github.com/keelson-dev/keelson/kubelet/environment"
 	"github.com/keelson-dev/keelson/kubelet/eviction"
@@ -204,7 +205,11 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 	cache := objects.New(h.parts.Client, h.parts.Watches, objects.Options{Changed: h.changed, Logger: log})
 	h.runs = append(h.runs, cache)
 	tokens := volume.TokensOf(h.parts.Client)
-	drivers, devices, err := h.drivers(tokens)
+	drivers, claimed, err := h.drivers(tokens)
+	if err != nil {
+		return kubelet.Host{}, err
+	}
+	plugins, err := h.plugins()
 	if err != nil {
 		return kubelet.Host{}, err
 	}
@@ -233,7 +238,7 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 	probes := prober.New(prober.Options{HostIP: h.hostIP(), Recorder: h.parts.Recorder})
 	return kubelet.Host{
 		Volumes: referring{files, cache, users},
-		Devices: devices,
+		Devices: kubelet.Devices{Claims: claimed, Plugins: plugins},
 		Environment: environment.New(environment.Sources{Objects: cache, Services: h.parts.Services, Files: files},
 			environment.Options{Logger: log}),
 		Cgroups:     tree,
@@ -278,6 +283,18 @@ func (h *Host) drivers(tokens volume.Tokens) (*csi.Drivers, *dra.Manager, error)
 	}
 	h.runs = append(h.runs, drivers, devices)
 	return drivers, devices, nil
+}
+
+// plugins are the node's device plugins.
+func (h *Host) plugins() (*deviceplugin.Plugins, error) {
+	plugins, err := deviceplugin.New(h.options.Dir, deviceplugin.Options{
+		Changed: func() { h.kubelet.Report() }, Sync: func(uid types.UID) { h.kubelet.Sync(uid) }, Logger: h.options.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.runs = append(h.runs, plugins)
+	return plugins, nil
 }
 
 // security returns the pods' security policy on this machine, and the user ranges for pods.

@@ -165,6 +165,9 @@ func (r *Registrars) greet(ctx context.Context, path string) (string, error) {
 	if info.GetType() != r.kind {
 		return "", nil
 	}
+	if info.GetEndpoint() == "" {
+		info.Endpoint = path
+	}
 	refused := r.host.Enter(ctx, info)
 	answer := &registration.RegistrationStatus{PluginRegistered: refused == nil}
 	if refused != nil {
