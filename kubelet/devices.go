@@ -63,8 +63,11 @@ func (w *worker) allocateDevices(ctx context.Context, pod *corev1.Pod) error {
 	}
 	err := w.host.Devices.Plugins.Prepare(ctx, pod)
 	var refusal *Refusal
-	if errors.As(err, &refusal) {
+	switch {
+	case errors.As(err, &refusal):
 		w.reject(pod, *refusal)
+	case err != nil:
+		w.failed(ctx, pod, "error allocating devices: %v", err)
 	}
 	return err
 }

@@ -406,6 +406,8 @@ func limits() map[string]int {
 		"kubelet/cgroup":                      100, // the library of cgroups
 		"kubelet/prober":                      180, // gRPC and its health protocol
 		"kubelet/volume/atomic":               1,   // x/sys
+		"kubelet/deviceplugin":                150, // gRPC, the API's types
+		"kubelet/deviceplugin/internal":       2,   // upstream's text of values for checksums
 		"kubelet/dra":                         180, // gRPC, the API's types
 		"kubelet/internal/registrars":         115, // gRPC
 		"kubelet/volume/csi":                  240, // gRPC, CSI's own package, the API's types
@@ -527,7 +529,7 @@ func leaves() map[string][]string {
 		"k8s.io/apimachinery/pkg/runtime/serializer": {"storage/encryption/config", "internal/boundedcbor", "internal/restclient", "internal/transcript", "scheduler/whatif/load"},
 		"k8s.io/client-go/tools/clientcmd":           {"client/kubeconfig"},
 		"github.com/container-storage-interface":     {"kubelet/volume/csi"},
-		"google.golang.org/grpc":                     {"cri/internal/wire", "cri/remote", "cri/serve", "node/containerd", "internal/otlptest", "kubelet/internal/registrars", "kubelet/prober", "kubelet/volume/csi", "storage/encryption/kms", "storage/encryption/kms/kmstest", "storage/etcd"},
+		"google.golang.org/grpc":                     {"cri/internal/wire", "cri/remote", "cri/serve", "node/containerd", "internal/otlptest", "kubelet/deviceplugin", "kubelet/internal/registrars", "kubelet/prober", "kubelet/volume/csi", "storage/encryption/kms", "storage/encryption/kms/kmstest", "storage/etcd"},
 		"go.opentelemetry.io":                        {"apiserver/tracing", "internal/otlptest", "storage/tracing", "tracing"},
 		"github.com/miekg/dns":                       {"dns/server"},
 		"github.com/vishvananda":                     {"overlay/rtnetlink"},

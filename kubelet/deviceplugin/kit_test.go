@@ -244,7 +244,7 @@ func (w *world) register(r *devices.RegisterRequest) string {
 	w.until("the kubelet's socket", func() bool { _, err := os.Stat(w.path("kubelet.sock")); return err == nil })
 	conn := dial(w.t, w.path("kubelet.sock"))
 	defer func() { _ = conn.Close() }()
-	if _, err := devices.NewRegistrationClient(conn).Register(w.t.Context(), r); err != nil {
+	if _, err := devices.NewRegistrationClient(conn).Register(w.t.Context(), r, grpc.WaitForReady(true)); err != nil {
 		return err.Error()
 	}
 	return "registered"
