@@ -56,9 +56,9 @@ type Plugins struct {
 	running sync.WaitGroup
 
 	mu        sync.Mutex
-	run       context.Context    //nolint:containedctx // of Run, which ends what registrations have started
-	resources map[string]*source // by name
-	gone      map[string]bool    // resources of which there are no devices any more
+	spawn     func(func(context.Context)) // starts what Run waits for; nil while it does not run
+	resources map[string]*source          // by name
+	gone      map[string]bool             // resources of which there are no devices any more
 	pods      map[types.UID]*holding
 	changed   bool
 	written   string // the checkpoint
@@ -116,9 +116,8 @@ func (p *Plugins) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer p.running.Wait()
 	defer cancel()
-	p.mu.Lock()
-	p.run = ctx
-	p.mu.Unlock()
+	p.spawnBy(func(f func(context.Context)) { p.running.Go(func() { f(ctx) }) })
+	defer p.spawnBy(nil)
 	server := grpc.NewServer()
 	devices.RegisterRegistrationServer(server, &desk{Plugins: p})
 	served := make(chan error, 1)
@@ -141,6 +140,12 @@ func (p *Plugins) Run(ctx context.Context) error {
 		case <-scan.C:
 		}
 	}
+}
+
+func (p *Plugins) spawnBy(spawn func(func(context.Context))) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spawn = spawn
 }
 
 // clean removes the sockets of an earlier process's plugins.

@@ -55,8 +55,10 @@ type plugin struct {
 	file             fs.FileInfo // of the socket
 	conn             *grpc.ClientConn
 	options          *devices.DevicePluginOptions
-	stop             context.CancelFunc
 }
+
+// stop disconnects the plugin.
+func (p *plugin) stop() { _ = p.conn.Close() }
 
 func (p *plugin) client() devices.DevicePluginClient { return devices.NewDevicePluginClient(p.conn) }
 
@@ -149,7 +151,7 @@ func (p *Plugins) connect(ctx context.Context, resource, socket string) error {
 func (p *Plugins) enter(next *plugin) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.run == nil || p.run.Err() != nil {
+	if p.spawn == nil {
 		return errors.New("the kubelet is stopping")
 	}
 	s := p.resources[next.resource]
@@ -166,11 +168,9 @@ func (p *Plugins) enter(next *plugin) error {
 		}
 		before.stop() // another process has taken the place
 	}
-	var ctx context.Context
-	ctx, next.stop = context.WithCancel(p.run) //nolint:gosec // called when the plugin disconnects
 	s.plugins[next.socket], s.current, s.stopped = next, next, time.Time{}
 	delete(p.gone, next.resource)
-	p.running.Go(func() { p.follow(ctx, next) })
+	p.spawn(func(ctx context.Context) { p.follow(ctx, next) })
 	return nil
 }
 
@@ -199,7 +199,7 @@ func dial(ctx context.Context, socket string) (*grpc.ClientConn, error) {
 
 // follow keeps the devices of a plugin up to date until it disconnects.
 func (p *Plugins) follow(ctx context.Context, of *plugin) {
-	defer func() { of.stop(); _ = of.conn.Close() }()
+	defer of.stop()
 	stream, err := of.client().ListAndWatch(ctx, &devices.Empty{})
 	for err == nil {
 		var list *devices.ListAndWatchResponse
