@@ -2,7 +2,6 @@ package deviceplugin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -104,7 +103,7 @@ func (p *Plugins) allocate(ctx context.Context, pod *corev1.Pod, container strin
 	var wanted []demand
 	p.mu.Lock()
 	for _, d := range demands(pod) {
-		if (container == "" || container == d.container) && p.lacks(pod.UID, d) {
+		if (container == "" || container == d.container && d.count > 0) && p.lacks(pod.UID, d) {
 			wanted = append(wanted, d)
 		}
 	}
@@ -178,6 +177,9 @@ func (p *Plugins) choose(ctx context.Context, pod *corev1.Pod, d demand) (*grant
 	chosen := again[:min(len(again), d.count)]
 	s := p.resources[d.resource]
 	from := s.current
+	if from == nil {
+		return nil, nil, fmt.Errorf("unknown Device Plugin %s", d.resource)
+	}
 	if needed := d.count - len(chosen); needed > 0 {
 		free := p.free(d.resource)
 		if len(free) < needed {
@@ -235,9 +237,6 @@ func reusable(pod *corev1.Pod, h *holding, d demand) []string {
 // preferred asks a plugin which of the free devices it prefers, besides those that are chosen. The lock is held, but not while
 // the plugin is asked.
 func (p *Plugins) preferred(ctx context.Context, from *plugin, chosen []string, free map[string]bool, size int) ([]string, error) {
-	if from == nil {
-		return nil, errors.New("endpoint has been stopped")
-	}
 	if !from.options.GetGetPreferredAllocationAvailable() {
 		return nil, nil
 	}
