@@ -49,7 +49,8 @@ type DeviceResources struct {
 
 // ContainerDevices is what a container gets of device plugins.
 type ContainerDevices struct {
-	Env         []cri.EnvVar // those of the container replace them
+	// As in a cri.ContainerConfig. What the container has of its own replaces variables and annotations of the same names.
+	Env         []cri.EnvVar
 	Mounts      []cri.Mount
 	Devices     []cri.Device
 	CDIDevices  []string

@@ -406,7 +406,7 @@ func limits() map[string]int {
 		"kubelet/cgroup":                      100, // the library of cgroups
 		"kubelet/prober":                      180, // gRPC and its health protocol
 		"kubelet/volume/atomic":               1,   // x/sys
-		"kubelet/deviceplugin":                150, // gRPC, the API's types
+		"kubelet/deviceplugin":                185, // gRPC, the API's types
 		"kubelet/deviceplugin/internal":       2,   // upstream's text of values for checksums
 		"kubelet/dra":                         180, // gRPC, the API's types
 		"kubelet/internal/registrars":         115, // gRPC

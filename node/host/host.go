@@ -205,11 +205,7 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 	cache := objects.New(h.parts.Client, h.parts.Watches, objects.Options{Changed: h.changed, Logger: log})
 	h.runs = append(h.runs, cache)
 	tokens := volume.TokensOf(h.parts.Client)
-	drivers, claimed, err := h.drivers(tokens)
-	if err != nil {
-		return kubelet.Host{}, err
-	}
-	plugins, err := h.plugins()
+	drivers, devices, err := h.drivers(tokens)
 	if err != nil {
 		return kubelet.Host{}, err
 	}
@@ -238,7 +234,7 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 	probes := prober.New(prober.Options{HostIP: h.hostIP(), Recorder: h.parts.Recorder})
 	return kubelet.Host{
 		Volumes: referring{files, cache, users},
-		Devices: kubelet.Devices{Claims: claimed, Plugins: plugins},
+		Devices: devices,
 		Environment: environment.New(environment.Sources{Objects: cache, Services: h.parts.Services, Files: files},
 			environment.Options{Logger: log}),
 		Cgroups:     tree,
@@ -270,31 +266,30 @@ func (h *Host) rotateLogs() {
 }
 
 // drivers are the node's drivers of volumes and of devices.
-func (h *Host) drivers(tokens volume.Tokens) (*csi.Drivers, *dra.Manager, error) {
+func (h *Host) drivers(tokens volume.Tokens) (*csi.Drivers, kubelet.Devices, error) {
 	drivers, err := csi.New(h.options.Dir, h.parts.Name, csi.Sources{Client: h.parts.Client, Tokens: tokens}, csi.Options{
 		Sync: func(uid types.UID) { h.kubelet.Sync(uid) }, Recorder: h.parts.Recorder, Logger: h.options.Logger,
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, kubelet.Devices{}, err
 	}
-	devices, err := dra.New(h.options.Dir, h.parts.Name, h.parts.Client, dra.Options{Logger: h.options.Logger})
+	claimed, err := dra.New(h.options.Dir, h.parts.Name, h.parts.Client, dra.Options{Logger: h.options.Logger})
 	if err != nil {
-		return nil, nil, err
+		return nil, kubelet.Devices{}, err
 	}
-	h.runs = append(h.runs, drivers, devices)
-	return drivers, devices, nil
+	plugins, err := h.plugins()
+	if err != nil {
+		return nil, kubelet.Devices{}, err
+	}
+	h.runs = append(h.runs, drivers, claimed, plugins)
+	return drivers, kubelet.Devices{Claims: claimed, Plugins: plugins}, nil
 }
 
 // plugins are the node's device plugins.
 func (h *Host) plugins() (*deviceplugin.Plugins, error) {
-	plugins, err := deviceplugin.New(h.options.Dir, deviceplugin.Options{
+	return deviceplugin.New(h.options.Dir, deviceplugin.Options{
 		Changed: func() { h.kubelet.Report() }, Sync: func(uid types.UID) { h.kubelet.Sync(uid) }, Logger: h.options.Logger,
 	})
-	if err != nil {
-		return nil, err
-	}
-	h.runs = append(h.runs, plugins)
-	return plugins, nil
 }
 
 // security returns the pods' security policy on this machine, and the user ranges for pods.
