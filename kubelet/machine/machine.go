@@ -105,8 +105,10 @@ func (r Reader) meminfo() map[string]uint64 {
 	return out
 }
 
-func (r Reader) hugepages() map[uint64]uint64 {
-	const dir = "sys/kernel/mm/hugepages"
+func (r Reader) hugepages() map[uint64]uint64 { return r.pagesIn("sys/kernel/mm/hugepages") }
+
+// pagesIn returns the bytes of huge pages of a directory with one for each size.
+func (r Reader) pagesIn(dir string) map[uint64]uint64 {
 	entries, err := os.ReadDir(r.path(dir))
 	if err != nil {
 		return nil
