@@ -9,11 +9,12 @@
 //
 // What real containers need from the machine comes through Host, with a small interface for each part. Packages below
 // this one implement them, and package node/host puts them together: volume, dra (the devices of resource claims),
-// deviceplugin (those of device plugins), environment, objects (the config maps and secrets that pods refer to), cgroup, security, resolv (DNS and hostnames),
-// credentials (for image registries), prober (network probes), logs, stats, eviction, shutdown (of the machine), garbage
-// (collection of images and containers), static (pods from files), checkpoint (state that must outlive the process),
-// machine; server serves the node's own HTTP API. Without a Host, pods run in name only: fast on a simulated runtime, and
-// in virtual time inside a synctest bubble.
+// deviceplugin (those of device plugins), environment, objects (the config maps and secrets that pods refer to), cgroup,
+// security, resolv (DNS and hostnames), credentials (for image registries), prober (network probes), logs, stats, eviction,
+// shutdown (of the machine), garbage (collection of images and containers), static (pods from files), checkpoint (state that
+// must outlive the process), machine, pinning (CPUs and memory that containers have to themselves); server serves the node's
+// own HTTP API. Without a Host, pods run in name only: fast on a simulated runtime, and in virtual time inside a synctest
+// bubble.
 //
 // Statuses reach the API through one sender per kubelet. It sends settled statuses at once, holds back briefly those
 // that are about to change, and retries for as long as it takes; a pod that starts quickly costs one write, and a pod
@@ -28,8 +29,8 @@
 //
 // # Not implemented
 //
-// The static policies of the managers of CPU and memory, and the topology hints of devices. Pods that need the rule RestartAllContainers
-// are rejected, with a reason in their status that names it; so are those with resource claims if Host.Devices has no Claims.
+// The topology hints of devices. Pods that need the rule RestartAllContainers are rejected, with a reason in their status that names
+// it; so are those with resource claims if Host.Devices has no Claims.
 //
 // # Errors and concurrency
 //

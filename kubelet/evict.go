@@ -73,6 +73,16 @@ func (k *Kubelet) Gone(uid types.UID) bool {
 	return true
 }
 
+// Live reports whether a pod uses resources of the node, or may once the kubelet gets to it.
+func (k *Kubelet) Live(uid types.UID) bool {
+	w, known := k.worker(uid)
+	if !known {
+		return !k.Gone(uid)
+	}
+	_, using := w.inbox.usesResources()
+	return using
+}
+
 // Ended reports whether no container of a pod runs or will run again. The pod itself may still exist.
 func (k *Kubelet) Ended(uid types.UID) bool {
 	w, known := k.worker(uid)

@@ -309,6 +309,17 @@ type Admitter interface {
 	Admit(pod *corev1.Pod) *Refusal
 }
 
+// Allocator is an Admitter that gives pods parts of the node to themselves when it admits them. What it gave to a pod that is no
+// longer Live counts as free, also if the pod was refused for another reason.
+type Allocator interface {
+	Admitter
+	// Resume is called, instead of Admit, for a pod that an earlier kubelet admitted. It is not refused any more.
+	Resume(pod *corev1.Pod)
+	// AdmitResize is called, instead of Admit, for an admitted pod that requests other resources than it was given, before any
+	// other Admitter. A refusal with the reason corev1.PodReasonInfeasible is final.
+	AdmitResize(given, wanted *corev1.Pod) *Refusal
+}
+
 // AdmitFunc adapts a function to an Admitter.
 type AdmitFunc func(pod *corev1.Pod) *Refusal
 

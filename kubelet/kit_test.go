@@ -266,6 +266,7 @@ func summary(pod *corev1.Pod) string {
 type node struct {
 	*world
 	runtime *simulated.Runtime
+	live    func(types.UID) bool
 	cancel  context.CancelFunc
 	done    chan struct{}
 }
@@ -289,7 +290,7 @@ func (w *world) runOn(seen kubelet.Runtime, rt *simulated.Runtime, o kubelet.Opt
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	n := &node{world: w, runtime: rt, cancel: cancel, done: make(chan struct{})}
+	n := &node{world: w, runtime: rt, live: k.Live, cancel: cancel, done: make(chan struct{})}
 	var group sync.WaitGroup
 	for _, run := range []func(context.Context) error{pods.Run, nodes.Run, k.Run} {
 		group.Go(func() {

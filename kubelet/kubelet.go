@@ -421,11 +421,20 @@ func (k *Kubelet) add(ctx context.Context, group *sync.WaitGroup, pod *corev1.Po
 	if wish := k.resizes.wishes[pod.UID]; wish != nil {
 		w.inbox.wait(wish.pending)
 	}
-	if pod.DeletionTimestamp == nil && !decision.Terminal(pod.Status.Phase) && !k.options.Host.Memory.Admitted(pod.UID) {
+	before := k.options.Host.Memory.Admitted(pod.UID)
+	switch {
+	case decision.Terminal(pod.Status.Phase):
+	case before:
+		for _, a := range k.options.Host.Admitters {
+			if a, ok := a.(Allocator); ok {
+				a.Resume(pod)
+			}
+		}
+	case pod.DeletionTimestamp == nil:
 		admitted = true
 		refusal := unsupported(pod, &k.options.Host)
 		if refusal == nil {
-			refusal = k.refusal(pod)
+			refusal = k.refusal(pod, nil)
 		}
 		if refusal != nil {
 			w.reject(pod, *refusal)

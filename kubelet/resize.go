@@ -142,7 +142,7 @@ func (k *Kubelet) grant(wish *wish, w *worker) {
 	}
 	refusal := &Refusal{corev1.PodReasonInfeasible, decision.MessageResize}
 	if w.resizer != nil {
-		refusal = k.refusal(pod)
+		refusal = k.refusal(pod, w.inbox.newest())
 	}
 	if refusal != nil {
 		reason, event := corev1.PodReasonDeferred, "ResizeDeferred"
@@ -201,9 +201,24 @@ func (r recorder) resizeEvent(pod *corev1.Pod, eventType, reason string, said re
 	r.podEvent(pod, eventType, reason, "%s", message)
 }
 
-// refusal says why the node does not admit a pod, or does not give it the resources of its spec; nil if it does.
-func (k *Kubelet) refusal(pod *corev1.Pod) *Refusal {
-	for _, a := range k.options.Host.Admitters {
+// refusal says why the node does not admit a pod, or does not give it the resources of its spec instead of those that it was
+// given; nil if it does.
+func (k *Kubelet) refusal(pod, given *corev1.Pod) *Refusal {
+	admitters := k.options.Host.Admitters
+	if given != nil {
+		admitters = nil
+		for _, a := range k.options.Host.Admitters {
+			allocator, ok := a.(Allocator)
+			if !ok {
+				admitters = append(admitters, a)
+				continue
+			}
+			if refusal := allocator.AdmitResize(given, pod); refusal != nil {
+				return refusal
+			}
+		}
+	}
+	for _, a := range admitters {
 		if refusal := a.Admit(pod); refusal != nil {
 			return refusal
 		}

@@ -137,7 +137,9 @@ func (w *worker) updateContainer(ctx context.Context, pod *corev1.Pod, step deci
 	}
 	c := spec.DeepCopy()
 	c.Resources = step.Container.Set(step.Resource)
-	if err := w.resizer.UpdateContainerResources(ctx, step.Container.ID, w.host.Cgroups.Resources(pod, c)); err != nil {
+	resources := w.host.Cgroups.Resources(pod, c)
+	resources.CPUs, resources.MemoryNodes = "", "" // who has pinned the container keeps it so
+	if err := w.resizer.UpdateContainerResources(ctx, step.Container.ID, resources); err != nil {
 		return err
 	}
 	inForce := decision.InForceBefore(pod)

@@ -79,7 +79,7 @@ func (t *Tree) Ensure(ctx context.Context, pod *corev1.Pod) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	want := applied{parent: t.PodPath(pod), limits: PodLimits(pod, t.options.Quotas), burstable: burstableRequest(pod)}
+	want := applied{parent: t.PodPath(pod), limits: PodLimits(pod, t.quotas(pod.UID)), burstable: burstableRequest(pod)}
 	want.limits.Pids = t.options.PodPids
 	known, err := t.admit(pod.UID, want)
 	if err != nil {

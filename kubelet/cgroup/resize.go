@@ -23,7 +23,7 @@ func (t *Tree) Limits(ctx context.Context, pod *corev1.Pod) (now, want cri.Resou
 	if !exists(t.layout.dirs(at)) {
 		return now, want, fmt.Errorf("cgroup %s: %w", at, fs.ErrNotExist)
 	}
-	l := PodLimits(pod, t.options.Quotas)
+	l := PodLimits(pod, t.quotas(pod.UID))
 	return t.layout.limits(at), resourcesOf(l), nil
 }
 

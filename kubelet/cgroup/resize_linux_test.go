@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/cri"
 	"github.com/keelson-dev/keelson/kubelet/cgroup"
@@ -117,5 +118,18 @@ func TestLimitWeighs(t *testing.T) {
 	files(t, class, map[string]string{"cpu.shares": "3072"})
 	if err := c.Limit(t.Context(), pod("b", container("c", list("cpu", "1"), nil)), cri.Resources{CPUShares: 3072}); err == nil {
 		files(t, class, map[string]string{"cpu.shares": "3072"})
+	}
+}
+
+// TestExclusive: the CPU limit of a pod with CPUs to itself is not enforced.
+func TestExclusive(t *testing.T) {
+	mount := fakeMount(t, false, "cpu", "memory")
+	c := newTree(t, mount, cgroup.Options{Exclusive: func(uid types.UID) bool { return uid == "own" }})
+	ensure(t, c, guaranteed("own"), guaranteed("other"))
+	for name, want := range map[string]string{"podown": "-1", "podother": "50000"} {
+		files(t, filepath.Join(mount, "cpu", root, name), map[string]string{"cpu.cfs_quota_us": want})
+	}
+	if _, want, err := c.Limits(t.Context(), guaranteed("own")); err != nil || want.CPUQuota != -1 {
+		t.Errorf("%+v, %v", want, err)
 	}
 }

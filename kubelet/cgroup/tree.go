@@ -29,6 +29,8 @@ type Options struct {
 	PodPids int64
 	// Quotas sets how CPU limits are enforced.
 	Quotas Quotas
+	// Exclusive, if set, reports whether a pod has CPUs to itself: its CPU limit is then not enforced.
+	Exclusive func(types.UID) bool
 	// Logger records what the machine lacks, once each; nil discards it.
 	Logger *slog.Logger
 }
@@ -144,6 +146,13 @@ func checkUID(uid types.UID) error {
 // Resources returns the resources of one of a pod's containers, for the runtime.
 func (t *Tree) Resources(pod *corev1.Pod, container *corev1.Container) cri.Resources {
 	return Resources(pod, container, t.machine)
+}
+
+// quotas sets how the CPU limit of a pod is enforced.
+func (t *Tree) quotas(uid types.UID) Quotas {
+	q := t.options.Quotas
+	q.Off = q.Off || t.options.Exclusive != nil && t.options.Exclusive(uid)
+	return q
 }
 
 // Machine returns what containers' resources depend on here.
