@@ -148,7 +148,7 @@ func (m *machines) run(ctx context.Context, parts node.Parts) error {
 	}
 	m.usage.add(parts.Name, running{n, parts})
 	defer func() { _ = server.Listener.Close() }() // if serving did not
-	o := host.Options{Server: server}
+	o := host.Options{Server: server, Pinning: m.settings.kubelet.pinning}
 	if m.names == nil {
 		return n.Run(ctx, parts, nil, o)
 	}

@@ -45,6 +45,7 @@ type settings struct {
 	login      login
 	permission permission
 	spans      spans
+	kubelet    kubeletFile
 	verbose    bool
 	given      given
 }
@@ -90,6 +91,8 @@ Flags:
                         are also served to the nodes as a registry, over plain HTTP on the loopback interface,
                         for pods that always pull
   --registry-mirror URL where images are looked for before their own registry
+  --kubelet-config FILE a KubeletConfiguration for the only node of real containers, about CPUs and memory that containers
+                        have to themselves (cpuManagerPolicy and so on) and what is reserved
   --cluster-cidr CIDR   the pods' addresses, 254 for each node (default %s)
   --hosts KIND          shared: all nodes of real containers share this machine's network (default shared)
                         netns: each is a host of its own, a network namespace with an address, a kubelet, a proxy
@@ -246,6 +249,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 	s.login.define(f)
 	s.permission.define(f)
 	s.spans.define(f)
+	s.kubelet.define(f)
 	f.BoolVar(&s.verbose, "verbose", false, "")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -268,7 +272,7 @@ func parse(args []string, getenv func(string) string, help io.Writer) (settings,
 		s.auditing.file = filepath.Join(s.dataDir, "audit.log")
 	}
 	return s, errors.Join(s.checkNodes(network), s.check(), s.hosts.check(&s), s.etcd.check(s.storage), s.encryption.check(),
-		s.auditing.check(f), s.inflight.check(), s.foreign.check(), s.plugins.check(), s.scheduling.check())
+		s.auditing.check(f), s.inflight.check(), s.foreign.check(), s.plugins.check(), s.scheduling.check(), s.kubelet.check(&s))
 }
 
 // maxNodes keeps a typing error from exhausting the memory.

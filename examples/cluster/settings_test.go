@@ -6,6 +6,7 @@ import (
 	"flag"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -122,6 +123,9 @@ func TestBadFlags(t *testing.T) {
 		"--load-balancer-range 192.0.2.0/24 --disable controllers": {"--load-balancer-range needs the controllers"},
 		"--hosts pods":                                             {`--hosts "pods"`, "shared or netns"},
 		"--hosts netns":                                            {"--hosts netns", "--runtime containerd"},
+		"--kubelet-config x":                                       {"--kubelet-config", "--runtime containerd"},
+		"--runtime containerd --nodes 2 --kubelet-config x":        {"--kubelet-config", "the only node"},
+		"--runtime containerd --kubelet-config testdata/none.yaml": {"--kubelet-config: ", "no such file"},
 		"--host-cidr 10.0.0.0":                                     {`--host-cidr "10.0.0.0"`, "ADDRESS/BITS"},
 		"--host-cidr 10.0.0.0/31":                                  {"--host-cidr", "16 to 30 bits"},
 		"--runtime containerd --hosts netns --host-cidr 10.63.0.0/29 --nodes 6":      {"--host-cidr 10.63.0.0/29", "room for 5 hosts, not for 6"},
@@ -208,5 +212,26 @@ func TestInflight(t *testing.T) {
 		if s.inflight.apply(&o); o.Seats != want {
 			t.Errorf("%q: %d, want %d", args, o.Seats, want)
 		}
+	}
+}
+
+// TestKubeletConfig: a file for the node's kubelet says what it gives to containers alone, and nothing else.
+func TestKubeletConfig(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kubelet.yaml")
+	read := func(text string) (settings, error) {
+		if err := os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return parse([]string{"--runtime", "containerd", "--data-dir", "/d", "--kubelet-config", file}, noEnvironment, io.Discard)
+	}
+	s, err := read("cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n")
+	if p := s.kubelet.pinning.Policies.CPUs; err != nil || p.Policy != "static" || p.Reserved.String() != "0" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := read("cpuManagerPolicy: static\nmaxPods: 5\n"); err == nil || !strings.Contains(err.Error(), "maxPods is decided by this program") {
+		t.Error(err)
+	}
+	if _, err := read("cpuManagerPolicy: most\n"); err == nil || !strings.Contains(err.Error(), "cpuManagerPolicy") {
+		t.Error(err)
 	}
 }

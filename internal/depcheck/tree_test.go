@@ -91,7 +91,7 @@ func siblings() map[string][]string {
 		"node/filelock":      {"internal/pause"},
 		"node/host":          {"client", "cri", "informer", "kubelet", "kubelet/", "lifecycle", "podspec", "podspec/origin"},
 		"node/internal":      {everything}, // a test kit, with a cluster
-		"node/kubeletconfig": {"kubelet/eviction", "kubelet/garbage", "node/host", "internal/configfile"},
+		"node/kubeletconfig": {"kubelet/eviction", "kubelet/garbage", "kubelet/pinning", "kubelet/pinning/", "node/host", "internal/configfile"},
 		"node/localvolumes":  {"kubelet/volume"}, // whose removal of directories stops at mounts
 		"node/nodetools":     {},
 		"node/ociimage":      {},

@@ -24,10 +24,10 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/deviceplugin"
 	"github.com/keelson-dev/keelson/kubelet/dra"
 	"github.com/keelson-dev/keelson/kubelet/environment"
-	"github.com/keelson-dev/keelson/kubelet/eviction"
 	"github.com/keelson-dev/keelson/kubelet/logs"
 	"github.com/keelson-dev/keelson/kubelet/machine"
 	"github.com/keelson-dev/keelson/kubelet/objects"
+	"github.com/keelson-dev/keelson/kubelet/pinning"
 	"github.com/keelson-dev/keelson/kubelet/prober"
 	"github.com/keelson-dev/keelson/kubelet/resolv"
 	"github.com/keelson-dev/keelson/kubelet/security"
@@ -50,6 +50,7 @@ type Host struct {
 	options Options
 	kubelet *kubelet.Kubelet
 	upkeep  *upkeep
+	pins    *pinning.Allocator
 	runs    []lifecycle.Runnable
 }
 
@@ -77,13 +78,16 @@ func New(p node.Parts, runtime kubelet.Runtime, o Options) (*Host, error) {
 	}
 	registration := h.registration(found)
 	tree, err := cgroup.New(path.Clean(o.CgroupRoot), cgroup.Options{
-		Offered: machine.Allocatable(registration.Capacity), MemoryCapacity: registration.Capacity.Memory().Value(), Logger: o.Logger,
+		Offered: h.offered(registration.Capacity, found), Exclusive: h.exclusive, MemoryCapacity: registration.Capacity.Memory().Value(), Logger: o.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cgroups of node %s: %w", p.Name, err)
 	}
 	u := &upkeep{}
 	u.activity = activity.New(p.Name, u.counts)
+	if h.pins, err = h.pinning(registration); err != nil {
+		return nil, err
+	}
 	host, err := h.host(registration, tree, u)
 	if err != nil {
 		return nil, err
@@ -101,7 +105,7 @@ func New(p node.Parts, runtime kubelet.Runtime, o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.runs = append(h.runs, h.kubelet)
+	h.runs = append(h.runs, h.pins, h.kubelet)
 	if err := h.startUpkeep(u, tree, found); err != nil {
 		return nil, err
 	}
@@ -178,7 +182,7 @@ func (h *Host) registration(found machine.Machine) kubelet.Registration {
 		capacity[name] = quantity
 	}
 	r := kubelet.Registration{
-		Labels: h.options.Labels, Taints: h.options.Taints, Capacity: capacity, Allocatable: machine.Allocatable(capacity, eviction.Reserved(h.options.Upkeep.Thresholds, capacity)),
+		Labels: h.options.Labels, Taints: h.options.Taints, Capacity: capacity, Allocatable: machine.Allocatable(capacity, h.reserved(capacity)...),
 		Info: found.Info, Addresses: addresses(h.parts.Name, h.options.Addresses),
 	}
 	if l := h.options.Server.Listener; l != nil {
@@ -237,13 +241,13 @@ func (h *Host) host(r kubelet.Registration, tree *cgroup.Tree, u *upkeep) (kubel
 		Devices: devices,
 		Environment: environment.New(environment.Sources{Objects: cache, Services: h.parts.Services, Files: files},
 			environment.Options{Logger: log}),
-		Cgroups:     tree,
+		Cgroups:     pinned{tree, h.pins},
 		Credentials: keyring,
 		Resolver: resolv.New(resolv.Options{
 			Servers: h.options.DNS.Servers, Domain: h.options.DNS.Domain, File: h.options.DNS.ResolvConf, NodeIPs: h.options.Addresses,
 		}),
 		Security:  cheaper{policy, h.options.SandboxSeccomp},
-		Admitters: []kubelet.Admitter{u, admitter{policy}},
+		Admitters: []kubelet.Admitter{u, admitter{policy}, allocator{h.pins}},
 		Pressure:  u,
 		Problem:   u.problem,
 		Memory:    memory,

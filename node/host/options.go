@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet/eviction"
 	"github.com/keelson-dev/keelson/kubelet/garbage"
 	"github.com/keelson-dev/keelson/kubelet/logs"
+	"github.com/keelson-dev/keelson/kubelet/pinning"
 	"github.com/keelson-dev/keelson/kubelet/resolv"
 	"github.com/keelson-dev/keelson/kubelet/security"
 	"github.com/keelson-dev/keelson/kubelet/shutdown"
@@ -45,14 +46,12 @@ type Options struct {
 	Users  security.Users
 	DNS    DNS
 	Upkeep Upkeep
+	Pinning
 	// Shutdown is how pods end before the machine goes down.
 	Shutdown Shutdown
 	// Server is the node's own server, for logs, exec and so on.
 	Server Server
-	// Labels are set on the node when it registers.
-	Labels map[string]string
-	// Taints are, too.
-	Taints []corev1.Taint
+	Registration
 	// Adapt, if set, may replace parts of the machine before the kubelet uses them.
 	Adapt  func(parts *kubelet.Host)
 	Logger *slog.Logger
@@ -78,6 +77,29 @@ type Shutdown struct {
 	// Inhibitor tells of shutdowns and delays them, for as long as all Groups together.
 	Inhibitor shutdown.Inhibitor
 	Groups    []shutdown.Group
+}
+
+// Pinning is what the node keeps for itself, and what it gives to containers alone. The zero value is upstream's default:
+// containers share everything.
+type Pinning struct {
+	// Policies say what containers get to themselves; their Reserved is what is reserved in all.
+	Policies pinning.Settings
+	Reserved Reserved
+}
+
+// Reserved is what the node keeps for itself besides what eviction keeps free: pods cannot use it.
+type Reserved struct {
+	// System is for the machine's own processes, Kube for those of Kubernetes.
+	System, Kube corev1.ResourceList
+}
+
+// lists are those that say something.
+func (r Reserved) lists() []corev1.ResourceList { return []corev1.ResourceList{r.System, r.Kube} }
+
+// Registration is what is set on the node when it registers.
+type Registration struct {
+	Labels map[string]string
+	Taints []corev1.Taint
 }
 
 // Server is how the node's server is reached. The Authenticator and the Authorizer of the node's parts decide about its
@@ -116,6 +138,7 @@ func (o Options) complete() (Options, error) {
 			return o, err
 		}
 	}
+	o.overrideCPU()
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -94,8 +94,8 @@ func describedKubelet() map[string]description {
 func describedMachine() map[string]description {
 	const (
 		cgroups   = "cgroups are made here, of the driver cgroupfs, and pods are in those of their class"
-		managers  = "all containers share all CPUs and all memory"
-		reserving = "nothing is reserved but what eviction keeps free"
+		quality   = "memory is neither reserved nor throttled by the class of a pod"
+		reserving = "what is reserved is not a cgroup with limits of its own"
 		rules     = "the kubelet makes no rules of netfilter"
 		swap      = "swap is neither looked for nor used"
 	)
@@ -111,18 +111,9 @@ func describedMachine() map[string]description {
 		"cgroupDriver":                  always(cgroups, `"cgroupfs"`),
 		"failCgroupV1":                  always("cgroups v1 and v2 are used"),
 		"singleProcessOOMKill":          always("the kernel decides which process of a container is killed"),
-		"cpuManagerPolicy":              always(managers, `"none"`),
-		"cpuManagerPolicyOptions":       always(managers),
-		"cpuManagerReconcilePeriod":     always(managers, `"10s"`),
-		"memoryManagerPolicy":           always(managers, `"None"`),
-		"reservedMemory":                always(managers),
-		"reservedSystemCPUs":            always(managers),
-		"topologyManagerPolicy":         always(managers, `"none"`),
-		"topologyManagerScope":          always(managers, `"container"`),
-		"topologyManagerPolicyOptions":  always(managers),
-		"memoryThrottlingFactor":        always(managers),
-		"memoryReservationPolicy":       always(managers, `"None"`),
-		"qosReserved":                   always(managers),
+		"memoryThrottlingFactor":        always(quality),
+		"memoryReservationPolicy":       always(quality, `"None"`),
+		"qosReserved":                   always(quality),
 		"hairpinMode":                   always("the network plugin decides", `"promiscuous-bridge"`),
 		"podPidsLimit":                  always("processes of pods are not limited", "-1"),
 		"cpuCFSQuota":                   exactly("limits of CPU are enforced, by periods of 100 ms", "true"),
@@ -135,8 +126,6 @@ func describedMachine() map[string]description {
 		"iptablesDropBit":               always(rules),
 		"failSwapOn":                    always(swap),
 		"memorySwap":                    always(swap),
-		"systemReserved":                always(reserving),
-		"kubeReserved":                  always(reserving),
 		"systemReservedCgroup":          always(reserving),
 		"kubeReservedCgroup":            always(reserving),
 		"enforceNodeAllocatable":        always("what pods may use is enforced on the cgroup of all pods", `["pods"]`),

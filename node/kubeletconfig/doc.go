@@ -6,6 +6,8 @@
 //	clusterDNS: [10.96.0.10]
 //	evictionHard: {memory.available: 200Mi}
 //	maxPods: 50
+//	cpuManagerPolicy: static
+//	reservedSystemCPUs: 0-1
 //
 // What a file asks for and a node here would not do is refused, with what it does instead: everything may be left out, or have its
 // zero value, and many fields may have the value that describes what a node here does.

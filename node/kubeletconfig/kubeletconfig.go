@@ -26,6 +26,8 @@ type Error = configfile.Error
 
 // Config is what a file says.
 type Config struct {
+	// Fields are the names of the fields that the file has, in order.
+	Fields []string
 	// Host is a node's, without what a file does not say: directories of its own, addresses, the server, logger.
 	Host host.Options
 	// Capacity overrides the machine's, for node.Parts.
@@ -101,6 +103,8 @@ type file struct {
 	EvictionMaxPodGracePeriod        int64             `json:"evictionMaxPodGracePeriod"`
 	MergeDefaultEvictionSettings     bool              `json:"mergeDefaultEvictionSettings"`
 
+	pinned
+
 	ContainerLogMaxSize         string `json:"containerLogMaxSize"`
 	ContainerLogMaxFiles        int    `json:"containerLogMaxFiles"`
 	ContainerLogMonitorInterval string `json:"containerLogMonitorInterval"`
@@ -131,11 +135,16 @@ func Open(path string) (*Config, error) {
 	if err := rest.As(configfile.Kinds{Group: "kubelet.config.k8s.io", Kind: "KubeletConfiguration", Versions: []string{"v1beta1"}}, &f); err != nil {
 		return nil, err
 	}
-	c := &Config{Endpoint: f.ContainerRuntimeEndpoint, RotateCertificates: f.RotateCertificates}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(d.JSON, &all); err != nil {
+		return nil, d.Wrong("", err)
+	}
+	c := &Config{Fields: slices.Sorted(maps.Keys(all)), Endpoint: f.ContainerRuntimeEndpoint, RotateCertificates: f.RotateCertificates}
 	r := reader{d: d, f: &f, c: c}
 	r.host()
 	r.server()
 	r.upkeep()
+	r.pinning()
 	if len(r.errs) > 0 {
 		return nil, errors.Join(r.errs...)
 	}

@@ -12,9 +12,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	upstream "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/cpuset"
 
 	"github.com/keelson-dev/keelson/kubelet/eviction"
+	"github.com/keelson-dev/keelson/kubelet/pinning"
+	"github.com/keelson-dev/keelson/kubelet/pinning/memory"
 	"github.com/keelson-dev/keelson/node/kubeletconfig"
 )
 
@@ -65,6 +69,17 @@ registerWithTaints: [{key: a, value: b, effect: NoSchedule}]
 containerRuntimeEndpoint: unix:///run/containerd.sock
 cgroupDriver: cgroupfs
 cgroupsPerQOS: true
+systemReserved: {cpu: 500m, memory: 512Mi, ephemeral-storage: 1Gi, pid: "100"}
+kubeReserved: {cpu: "1"}
+reservedSystemCPUs: 0-1
+cpuManagerPolicy: static
+cpuManagerPolicyOptions: {full-pcpus-only: "true"}
+cpuManagerReconcilePeriod: 5s
+memoryManagerPolicy: Static
+reservedMemory: [{numaNode: 1, limits: {memory: 1Gi}}]
+topologyManagerPolicy: restricted
+topologyManagerScope: pod
+topologyManagerPolicyOptions: {prefer-closest-numa-nodes: "true"}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +89,19 @@ cgroupsPerQOS: true
 		len(o.DNS.Servers) != 2 || o.DNS.Servers[1] != netip.MustParseAddr("fd00::a") || o.DNS.ResolvConf != "/run/resolv.conf" ||
 		!reflect.DeepEqual(o.Taints, []corev1.Taint{{Key: "a", Value: "b", Effect: "NoSchedule"}}) {
 		t.Errorf("the host: %+v", o)
+	}
+	quantity := resource.MustParse
+	if !reflect.DeepEqual(o.Policies, pinning.Settings{
+		CPUs: pinning.CPUSettings{
+			Policy: "static", Options: map[string]string{"full-pcpus-only": "true"}, Reserved: cpuset.New(0, 1), Period: 5 * time.Second,
+		},
+		Memory:   pinning.MemorySettings{Policy: "Static", Reserved: []memory.Reservation{{Node: 1, Limits: corev1.ResourceList{"memory": quantity("1Gi")}}}},
+		Topology: pinning.TopologySettings{Policy: "restricted", Scope: "pod", Options: map[string]string{"prefer-closest-numa-nodes": "true"}},
+	}) {
+		t.Errorf("what is pinned: %+v", o.Policies)
+	}
+	if r := o.Reserved; r.System.Cpu().MilliValue() != 500 || r.System.Memory().Value() != 512<<20 || len(r.System) != 4 || r.Kube.Cpu().Value() != 1 || len(r.Kube) != 1 {
+		t.Errorf("what is reserved: %+v", r)
 	}
 	want, err := eviction.Parse(eviction.Config{
 		Hard: map[string]string{"memory.available": "300Mi"}, Soft: map[string]string{"memory.available": "600Mi"},
@@ -207,7 +235,21 @@ func TestMistakes(t *testing.T) {
 		"cgroupsPerQOS: false":                                 "cgroupsPerQOS: false is not supported",
 		"nodeStatusMaxImages: 0":                               "nodeStatusMaxImages: 0 is not supported",
 		"failSwapOn: true":                                     "failSwapOn: true is not supported: swap is neither looked for nor used",
-		"cpuManagerPolicy: static":                             `cpuManagerPolicy: "static" is not supported`,
+		"cpuManagerPolicy: most":                               `cpuManagerPolicy: "most" must be one of: "none", "static"`,
+		"cpuManagerPolicyOptions: {x: 'true'}":                 `cpuManagerPolicyOptions: unknown CPU Manager Policy option: "x"`,
+		"cpuManagerPolicyOptions: {full-pcpus-only: 'true'}":   "cpuManagerPolicyOptions: None policy: received unsupported options=map[full-pcpus-only:true]",
+		"cpuManagerReconcilePeriod: -1s":                       "cpuManagerReconcilePeriod: must not be negative",
+		"memoryManagerPolicy: static":                          `memoryManagerPolicy: "static" must be one of: "None", "Static"`,
+		"reservedMemory: [{limits: {cpu: 1}}]":                 `reservedMemory: the limit type "cpu" for NUMA node 0 is not supported`,
+		"reservedMemory: [{limits: {memory: 0}}]":              `reservedMemory: reserved memory may not be zero for NUMA node 0 and resource "memory"`,
+		"reservedSystemCPUs: a":                                "reservedSystemCPUs: unable to parse reservedSystemCPUs (--reserved-cpus) a",
+		"topologyManagerPolicy: most":                          `topologyManagerPolicy: "most" must be one of: "none", "best-effort", "restricted", "single-numa-node"`,
+		"topologyManagerScope: node":                           `topologyManagerScope: "node" must be one of: "container", "pod"`,
+		"topologyManagerPolicyOptions: {x: 'true'}":            `topologyManagerPolicyOptions: unknown Topology Manager Policy option: "x"`,
+		"systemReserved: {disk: 1Gi}":                          `systemReserved: cannot reserve "disk" resource`,
+		"systemReserved: {memory: much}":                       `systemReserved: failed to parse quantity "much" for "memory" resource`,
+		"kubeReserved: {cpu: '-1'}":                            `kubeReserved: resource quantity for "cpu" cannot be negative: -1`,
+		"kubeReservedCgroup: /kube":                            "kubeReservedCgroup: ",
 		"featureGates: {AllAlpha: true}":                       `featureGates: {"AllAlpha":true} is not supported: features have no gates`,
 		"logging: {options: {json: {infoBufferSize: 1Mi}}}":    "logging: ",
 		"shutdownGracePeriod: 30s":                             `shutdownGracePeriod: "30s" is not supported`,
@@ -216,6 +258,8 @@ func TestMistakes(t *testing.T) {
 		"imageMinimumGCAge: soon":                              `imageMinimumGCAge: time: invalid duration "soon"`,
 		"imageMaximumGCAge: -1m":                               "imageMaximumGCAge: must not be negative",
 		"registerWithTaints: [{key: a, colour: b}]":            `unknown field "registerWithTaints[0].colour"`,
+
+		"reservedMemory: [{limits: {memory: 1}}, {limits: {memory: 1}}]": `reservedMemory: the reserved memory has a duplicate value for NUMA node 0 and resource "memory"`,
 	} {
 		path := write(t, text)
 		_, err := kubeletconfig.Open(path)

@@ -50,6 +50,8 @@ type Options struct {
 	Started func(n *bundled.Node)
 	// Adapt may replace parts of the machine as seen by the kubelet, in each life.
 	Adapt func(h *kubelet.Host)
+	// Pinning is what the node reserves and gives to containers alone.
+	Pinning host.Pinning
 	// Dir is the node's directory; empty is one of the test.
 	Dir string
 }
@@ -194,7 +196,7 @@ func (w *World) run(ctx context.Context, parts node.Parts) error {
 	}
 	return lifecycle.Group(pods, lifecycle.Func(func(ctx context.Context) error {
 		parts.Client, parts.Pods = gatedClient{parts.Client, l, w.outage}, pods
-		return n.Run(ctx, parts, gatedRuntime{runtime, l}, host.Options{Adapt: func(h *kubelet.Host) {
+		return n.Run(ctx, parts, gatedRuntime{runtime, l}, host.Options{Pinning: w.options.Pinning, Adapt: func(h *kubelet.Host) {
 			if w.options.Adapt != nil {
 				w.options.Adapt(h)
 			}
