@@ -75,10 +75,22 @@ func bindFlags(options []string) (uintptr, error) {
 	return flags, nil
 }
 
-// restrict adds flags to a bind mount.
+// restrict adds flags to a bind mount. It keeps those that the mount has from its source; the kernel keeps only what they say
+// about access times.
 func restrict(dir string, flags uintptr) error {
 	if flags == 0 {
 		return nil
+	}
+	var has unix.Statfs_t
+	if err := unix.Statfs(dir, &has); err != nil {
+		return wrap("statfs", dir, err)
+	}
+	for from, flag := range map[int64]uintptr{
+		unix.ST_RDONLY: unix.MS_RDONLY, unix.ST_NOSUID: unix.MS_NOSUID, unix.ST_NODEV: unix.MS_NODEV, unix.ST_NOEXEC: unix.MS_NOEXEC,
+	} {
+		if int64(has.Flags)&from != 0 { //nolint:unconvert // its type depends on the architecture
+			flags |= flag
+		}
 	}
 	return wrap("remount", dir, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|flags, ""))
 }

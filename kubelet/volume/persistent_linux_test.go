@@ -106,6 +106,26 @@ func TestLocalMountOptions(t *testing.T) {
 	}
 }
 
+// TestLocalKeepsFlags: a volume that is read-only has the other restrictions of its source, too.
+func TestLocalKeepsFlags(t *testing.T) {
+	needMounts(t)
+	source := t.TempDir()
+	if err := unix.Mount("tmpfs", source, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOATIME, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer detach(source)
+	s := newServer()
+	s.bind(claimed("data", localSource(source)))
+	v, dir := node(t, s, volume.Options{})
+	p := pod(claimVolume("data", "data"))
+	p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = true
+	prepare(t, v, p)
+	if got := optionsAt(t, mounts(t, v, request(p))["/data"].HostPath); got != "ro,nosuid,nodev,noatime" {
+		t.Errorf("mounted with %s", got)
+	}
+	release(t, v, dir, p.UID)
+}
+
 // TestLocalGroup: a volume gets the group of the pod that mounts it first; others that share it do not change it.
 func TestLocalGroup(t *testing.T) {
 	needMounts(t)
