@@ -320,7 +320,7 @@ func TestIncluded(t *testing.T) {
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
-		defer func() { _ = store.Close() }()
+		t.Cleanup(func() { _ = store.Close() })
 		c, err := cluster.Start(t.Context(), cluster.Options{
 			Store: store, Components: []component.Component{}, Disable: []string{"ServiceAccount"},
 			Extensions: []cluster.Extension{clusterinitializers.Extension()},
