@@ -29,7 +29,7 @@ func layers() [][]string {
 		},
 		{ // the steps that operations are made of
 			"decode.go", "cbor_body.go", "audit_body.go", "managed_fields.go", "owner_references.go", "admit.go",
-			"respond.go", "encode_list.go", "table.go",
+			"respond.go", "encode_list.go", "table.go", "pending.go",
 		},
 		{"call.go"}, // one request to one endpoint
 		{"backend.go", "trackers.go"},

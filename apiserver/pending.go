@@ -38,9 +38,3 @@ func withSeat(ctx context.Context, t flowcontrol.Ticket) (context.Context, func(
 	leave := sync.OnceFunc(t.Done)
 	return context.WithValue(ctx, seatKey{}, leave), leave
 }
-
-// waits reports whether a request may create an object that is pending.
-func (rt *router) waits(q *Request) bool {
-	return rt.backend.registry.HidesPending() && q.IsResource && q.Subresource == "" &&
-		(q.Verb == "create" || q.Verb == "update" || q.Verb == "patch")
-}

@@ -188,3 +188,9 @@ func (rt *router) delegated() *Delegated {
 	}
 	return rt.delegates.Delegated()
 }
+
+// waits reports whether a request may create an object that is pending.
+func (rt *router) waits(q *Request) bool {
+	return rt.backend.registry.HidesPending() && q.IsResource && q.Subresource == "" &&
+		(q.Verb == "create" || q.Verb == "update" || q.Verb == "patch")
+}

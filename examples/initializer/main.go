@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/keelson-dev/keelson/client/kubeconfig"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/initializers"
 )
@@ -35,14 +35,14 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) > 0 {
-		config, err := clientcmd.BuildConfigFromFlags("", args[0])
+		access, err := kubeconfig.Load(kubeconfig.Options{Path: args[0]})
 		if err != nil {
 			return err
 		}
-		if err := configure(ctx, config); err != nil {
+		if err := configure(ctx, access.Config); err != nil {
 			return err
 		}
-		return serve(ctx, config)
+		return serve(ctx, access.Config)
 	}
 	c, err := cluster.Start(ctx, cluster.Options{Extensions: []cluster.Extension{initializers.Extension()}})
 	if err != nil {

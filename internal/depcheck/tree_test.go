@@ -365,6 +365,7 @@ func limits() map[string]int {
 		"dns/server":                          76,  // miekg/dns
 		"events":                              90,
 		"examples":                            442, // of examples/cluster, one for what a log file may grow to
+		"examples/initializer":                448, // a cluster, and a kubeconfig's client with informers
 		"examples/assets":                     570, // rules for definitions, CEL, as in examples/cluster
 		"examples/controller":                 640, // controller-runtime
 		"informer":                            80,

@@ -57,7 +57,7 @@ func (r *reader) pinning() {
 	if _, err := cpus.ParseOptions(p.Options); err != nil {
 		r.wrong("cpuManagerPolicyOptions", err)
 	} else if len(p.Options) > 0 && p.Policy != pinning.CPUsExclusive {
-		r.wrong("cpuManagerPolicyOptions", fmt.Errorf("None policy: received unsupported options=%v", p.Options))
+		r.wrong("cpuManagerPolicyOptions", fmt.Errorf("None policy: received unsupported options=%v", p.Options)) //nolint:staticcheck // upstream's words
 	}
 	r.memory()
 	t := &o.Policies.Topology
