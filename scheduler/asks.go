@@ -226,7 +226,7 @@ func (s *Scheduler) fail(ctx context.Context, t *try, e *evaluation, w *writes) 
 	_, unfit := preemptible(e.err)
 	preempt := unfit && len(p.plugins.preemptors) > 0
 	if preempt {
-		f.eviction = s.evictions.begin(pod, p.plugins.preemptors[0].Name())
+		f.eviction = s.evictions.begin(pod)
 	}
 	for _, name := range by {
 		if e, ok := t.helped[name]; ok {

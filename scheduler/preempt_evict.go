@@ -34,7 +34,6 @@ type evictions struct {
 // eviction removes the victims of one pod.
 type eviction struct {
 	pod  *corev1.Pod
-	gate string // the plugin that counts as the one that holds the pod
 	by   string // the Preemptor
 	node string // where the victims are
 	// working: not all victims have been asked to go.
@@ -50,19 +49,23 @@ type victim struct {
 }
 
 // begin holds a pod until the eviction has ended.
-func (e *evictions) begin(pod *corev1.Pod, gate string) *eviction {
+func (e *evictions) begin(pod *corev1.Pod) *eviction {
 	if e.of == nil {
 		e.of, e.going = map[types.UID]*eviction{}, map[types.UID][]*eviction{}
 	}
-	v := &eviction{pod: pod, gate: gate, working: true}
+	v := &eviction{pod: pod, working: true}
 	e.of[pod.UID] = v
 	return v
 }
 
-// gate returns who holds the pod, or "".
+// evicting is the gate of pods whose victims are being removed. It is no plugin's name: a pod that only a preemptor has refused,
+// as a plugin with both roles does, is helped by events meanwhile.
+const evicting = "(preemption)"
+
+// gate returns evicting if victims are being removed for the pod, or "".
 func (e *evictions) gate(pod *corev1.Pod) string {
-	if v := e.of[pod.UID]; v != nil {
-		return v.gate
+	if e.of[pod.UID] != nil {
+		return evicting
 	}
 	return ""
 }

@@ -291,7 +291,7 @@ func (s *Scheduler) mayHelp(pod *corev1.Pod, refusedBy []string, e Event) bool {
 		(samePod(old, pod) || corev1helpers.PodPriority(old) < corev1helpers.PodPriority(pod)) {
 		return false // the removed nomination never blocked this pod
 	}
-	if len(refusedBy) == 1 && refusedBy[0] == s.evictions.gate(pod) {
+	if len(refusedBy) == 1 && refusedBy[0] == evicting {
 		return false // it is released when its victims go
 	}
 	return s.of(pod).profile.MayHelp(pod, refusedBy, e)
