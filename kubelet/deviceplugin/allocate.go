@@ -126,7 +126,8 @@ func (p *Plugins) allocate(ctx context.Context, pod *corev1.Pod, container strin
 
 // lacks reports whether a demand is not met yet. The lock is held.
 func (p *Plugins) lacks(uid types.UID, d demand) bool {
-	return p.managed(d.resource) && p.pods[uid].grant(d.container, d.resource) == nil
+	g := p.pods[uid].grant(d.container, d.resource)
+	return p.managed(d.resource) && (g == nil || g.answer == nil)
 }
 
 // meet allocates devices of a resource to a container.
@@ -135,14 +136,14 @@ func (p *Plugins) meet(ctx context.Context, pod *corev1.Pod, d demand) error {
 	if err != nil || g == nil {
 		return err
 	}
-	g.answer, err = p.ask(ctx, from, g.ids)
+	answer, err := p.ask(ctx, from, g.ids)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	h := p.hold(pod.UID)
 	if err != nil {
-		delete(h.containers[d.container], d.resource)
+		delete(p.hold(pod.UID).containers[d.container], d.resource)
 		return err
 	}
+	g.answer = answer
 	return nil
 }
 
