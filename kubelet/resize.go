@@ -223,7 +223,7 @@ func (k *Kubelet) refusal(pod, given *corev1.Pod) *Refusal {
 			return refusal
 		}
 	}
-	if plugins := k.options.Host.Devices.Plugins; plugins != nil {
+	if plugins := k.options.Host.Devices.Plugins; plugins != nil && given == nil {
 		if refusal := plugins.Admit(pod); refusal != nil {
 			return refusal
 		}
