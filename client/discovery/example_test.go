@@ -48,11 +48,12 @@ func Example() {
 		return
 	}
 	fmt.Println(mapping.GroupVersionKind)
-	fmt.Println(discovery.Target(mapping, "default", "web"))
+	target := discovery.Target(mapping, "default", "web")
+	fmt.Println(target.Resource, target.Namespace, target.Name)
 	_, err = d.Mapping(ctx, "foo")
 	fmt.Println(err)
 	// Output:
 	// apps/v1, Kind=Deployment
-	// {apps/v1, Resource=deployments default web }
+	// apps/v1, Resource=deployments default web
 	// the server doesn't have a resource type "foo"
 }
