@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -312,6 +313,7 @@ func openRegistry(t *testing.T, store *memory.Store) (*registry.Registry, *regis
 func TestCreatorsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openStage(t)
+		var mu sync.Mutex
 		told := map[string]error{}
 		var cancel context.CancelFunc
 		for _, name := range []string{"completed", "failed", "deleted", "replaced", "impatient"} {
@@ -324,6 +326,8 @@ func TestCreatorsWait(t *testing.T) {
 				if err == nil {
 					err = fmt.Errorf("created with %v", item.Object.(*corev1.ConfigMap).Data)
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				told[name] = err
 			}()
 			synctest.Wait()
