@@ -89,13 +89,27 @@ func (p *Plugins) free(resource string) map[string]bool {
 	return free
 }
 
-// Prepare allocates devices to the containers of a pod that have none.
+// Prepare allocates devices to the containers of a pod that this process has admitted, once: a pod that has its devices, or had
+// them of an earlier kubelet, is not refused whatever becomes of the plugins.
 func (p *Plugins) Prepare(ctx context.Context, pod *corev1.Pod) error {
-	err := p.allocate(ctx, pod, "")
-	if err == nil || ctx.Err() != nil {
-		return err
+	p.mu.Lock()
+	h := p.pods[pod.UID]
+	waits := h != nil && h.admitted && !h.prepared
+	p.mu.Unlock()
+	if !waits {
+		return nil
 	}
-	return refuse(err)
+	err := p.allocate(ctx, pod, "")
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case err != nil:
+		return refuse(err)
+	}
+	p.mu.Lock()
+	h.prepared = true
+	p.mu.Unlock()
+	return nil
 }
 
 // allocate allocates devices to one container of a pod, or to all.

@@ -160,6 +160,25 @@ func TestAbsence(t *testing.T) {
 	equal(t, "the pod", w.has(p), "main DEVICES=a")
 }
 
+// TestPluginsComeAndGo: a pod that was prepared is not refused because of a plugin that has gone since, or has come.
+func TestPluginsComeAndGo(t *testing.T) {
+	w := newWorld(t, deviceplugin.Options{})
+	s := w.plugin(resourceName, "a")
+	p := pod("p", "main 1", "none 0", "other 1 example.com/other")
+	w.admit(p, "admitted")
+	s.stop()
+	w.counts(resourceName, "1/0")
+	w.plugin("example.com/other", "x!")
+	w.counts("example.com/other", "1/0")
+	if err := w.Prepare(t.Context(), p); err != nil {
+		t.Error(err)
+	}
+	unknown := pod("of-an-earlier-kubelet", "main 1")
+	if err := w.Prepare(t.Context(), unknown); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestOthers: a resource may have several plugins, of which the last that registered is asked, and then one that is left.
 func TestOthers(t *testing.T) {
 	w := newWorld(t, deviceplugin.Options{})

@@ -14,6 +14,7 @@ import (
 // holding is what a pod has.
 type holding struct {
 	admitted   bool           // by this process
+	prepared   bool           // what it was admitted with has been allocated
 	reserved   map[string]int // numbers of devices that are not chosen yet
 	containers map[string]map[string]*grant
 }
