@@ -56,7 +56,7 @@ unit: ## Run all tests.
 
 .PHONY: race
 race: ## Run the tests under the race detector, the long ones shortened.
-	$(GO) test -race -short $(RACE_PACKAGES)
+	$(GO) run ./internal/racetests $(RACE_PACKAGES)
 
 .PHONY: etcd
 etcd: $(BIN)/etcd ## Build etcd, which tests of storage/etcd start.
