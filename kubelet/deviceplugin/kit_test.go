@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/deviceplugin"
+	"github.com/keelson-dev/keelson/kubelet/internal/unixsocket"
 )
 
 const resourceName = "example.com/device"
@@ -181,11 +181,16 @@ type world struct {
 
 func newWorld(t *testing.T, o deviceplugin.Options) *world {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "dp") // paths of sockets must be short
+	dir, err := os.MkdirTemp("", "dp") // elsewhere than on Linux, paths of sockets must be short
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return newWorldIn(t, dir, o)
+}
+
+func newWorldIn(t *testing.T, dir string, o deviceplugin.Options) *world {
+	t.Helper()
 	w := &world{t: t, dir: dir}
 	o.Changed = func() { w.mu.Lock(); defer w.mu.Unlock(); w.told++ }
 	o.Sync = func(uid types.UID) { w.mu.Lock(); defer w.mu.Unlock(); w.synced = append(w.synced, uid) }
@@ -224,7 +229,7 @@ func (w *world) serve(resource, socket string, ids ...string) *script {
 	s.info = &registration.PluginInfo{Type: registration.DevicePlugin, Name: resource, SupportedVersions: []string{devices.Version}}
 	s.lists(ids...)
 	w.until("the directory of sockets", func() bool { _, err := os.Stat(filepath.Dir(socket)); return err == nil })
-	listener, err := net.Listen("unix", socket)
+	listener, err := unixsocket.Listen(socket)
 	if err != nil {
 		w.t.Fatal(err)
 	}

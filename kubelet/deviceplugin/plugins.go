@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +24,7 @@ import (
 	"github.com/keelson-dev/keelson/kubelet"
 	"github.com/keelson-dev/keelson/kubelet/internal/registrars"
 	"github.com/keelson-dev/keelson/kubelet/internal/turns"
+	"github.com/keelson-dev/keelson/kubelet/internal/unixsocket"
 )
 
 const (
@@ -109,7 +109,7 @@ func (p *Plugins) Run(ctx context.Context) error {
 	if err := p.clean(); err != nil {
 		return err
 	}
-	listener, err := net.Listen("unix", filepath.Join(p.sockets(), "kubelet.sock"))
+	listener, err := unixsocket.Listen(filepath.Join(p.sockets(), "kubelet.sock"))
 	if err != nil {
 		return err
 	}

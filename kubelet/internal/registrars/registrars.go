@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/keelson-dev/keelson/kubelet/internal/unixsocket"
 )
 
 // greetingTimeout is how long a registrar may take to answer.
@@ -186,7 +189,13 @@ func (r *Registrars) greet(ctx context.Context, path string) (string, error) {
 
 // Connect prepares a connection to a socket; it is made by the first call.
 func Connect(endpoint string) (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient("unix:"+endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	target, options := "unix:"+endpoint, []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy()}
+	if unixsocket.TooLong(endpoint) {
+		target, options = "passthrough:///localhost", append(options, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return unixsocket.Dial(ctx, endpoint)
+		}))
+	}
+	conn, err := grpc.NewClient(target, options...)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", endpoint, err)
 	}
