@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/apiserver/audit"
+	"github.com/keelson-dev/keelson/authz"
 	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/registry/codec"
 )
@@ -58,14 +59,14 @@ func (a *auditedRequest) reject(x *exchange, r *http.Request, err error) {
 }
 
 // authorized notes what the authorizer said.
-func (a *auditedRequest) authorized(decision, reason string) {
+func (a *auditedRequest) authorized(verdict string, decision authz.Decision, about authz.Attributes) {
 	if a == nil {
 		return
 	}
-	if decision != "" {
-		a.record.Annotate("authorization.k8s.io/decision", decision)
+	if verdict != "" {
+		a.record.Annotate("authorization.k8s.io/decision", verdict)
 	}
-	a.record.Annotate("authorization.k8s.io/reason", reason)
+	a.record.Annotate("authorization.k8s.io/reason", decision.Why(about))
 }
 
 // responseBegan notes the code of the response, and decides whether its body is kept.

@@ -43,7 +43,7 @@ func (b *backend) authorize(ctx context.Context, a authz.Attributes) error {
 		b.log.Info("authorization failed", "user", a.User.Name, "error", err)
 		return apierrors.NewInternalError(err)
 	}
-	return forbidden(a, decision.Reason)
+	return forbidden(a, decision.Why(a))
 }
 
 // admit runs the whole admission chain over a request whose object is not the stored one.

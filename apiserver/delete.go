@@ -108,14 +108,15 @@ func ignoresReadErrors(o *metav1.DeleteOptions) bool {
 // authorizeIgnoringReadErrors authorizes such a delete, by a verb of its own.
 func (c *call) authorizeIgnoringReadErrors(ctx context.Context) error {
 	const verb = "unsafe-delete-ignore-read-errors"
-	decision, err := c.backend.authorizer.Authorize(ctx, c.attributesAs(ctx, verb))
+	a := c.attributesAs(ctx, verb)
+	decision, err := c.backend.authorizer.Authorize(ctx, a)
 	switch {
 	case decision.Verdict == authz.Allow:
 		return nil
 	case err != nil:
 		err = fmt.Errorf("error while checking permission for %q, %w", verb, err)
 	default:
-		err = fmt.Errorf("not permitted to do %q, reason: %s", verb, decision.Reason)
+		err = fmt.Errorf("not permitted to do %q, reason: %s", verb, decision.Why(a))
 	}
 	return apierrors.NewForbidden(c.resource.GroupResource(), c.request.Name, err)
 }

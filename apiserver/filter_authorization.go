@@ -21,15 +21,15 @@ func (f *authorizationFilter) authorize(x *exchange, r *http.Request) bool {
 	x.observed.authorized(decision.Verdict, err, began)
 	switch {
 	case decision.Verdict == authz.Allow:
-		x.audit.authorized("allow", decision.Reason)
+		x.audit.authorized("allow", decision, a)
 		return true
 	case err != nil:
-		x.audit.authorized("", "internal error")
+		x.audit.authorized("", authz.Decision{Reason: "internal error"}, a)
 		f.log.Info("authorization failed", "user", x.user.Name, "audit-id", x.shortID(), "error", err)
 		internalError(x, r, err)
 		return false
 	}
-	x.audit.authorized("forbid", decision.Reason)
-	x.reject(r, forbidden(a, decision.Reason))
+	x.audit.authorized("forbid", decision, a)
+	x.reject(r, forbidden(a, decision.Why(a)))
 	return false
 }

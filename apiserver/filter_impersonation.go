@@ -281,7 +281,7 @@ func (p *impersonationCheck) authorize(ctx context.Context, a authz.Attributes) 
 	if decision.Verdict == authz.Allow {
 		return nil
 	}
-	reason := decision.Reason
+	reason := decision.Why(a)
 	switch {
 	case err != nil && reason != "":
 		reason = err.Error() + ": " + reason

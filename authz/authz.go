@@ -20,10 +20,27 @@ const (
 	Deny
 )
 
-// Decision is a verdict with a reason.
+// Decision is a verdict with a reason, which Why returns.
 type Decision struct {
 	Verdict Verdict
-	Reason  string // for people; may be empty
+	// Reason is for people; it may be empty.
+	Reason string
+	// Reasoner gives the reason if Reason is empty; it may be nil. It is for authorizers that decide faster than they can
+	// put the reason into words: hardly anybody asks why a request was allowed.
+	Reasoner Reasoner
+}
+
+// Reasoner gives the reason of a decision about a. What it reads does not change after the decision.
+type Reasoner interface {
+	Reason(a Attributes) string
+}
+
+// Why returns the reason for a decision about a, or nothing.
+func (d Decision) Why(a Attributes) string {
+	if d.Reason == "" && d.Reasoner != nil {
+		return d.Reasoner.Reason(a)
+	}
+	return d.Reason
 }
 
 // Attributes describe a request: who wants to do what to what. Resource requests fill the resource fields, others

@@ -33,12 +33,12 @@ func Union(chain ...Named) Authorizer {
 			if err != nil {
 				failures = append(failures, err)
 			}
-			switch {
-			case decision.Reason == "":
+			switch why := decision.Why(a); {
+			case why == "":
 			case link.Name == "":
-				reasons = append(reasons, decision.Reason)
+				reasons = append(reasons, why)
 			default:
-				reasons = append(reasons, link.Name+": "+decision.Reason)
+				reasons = append(reasons, link.Name+": "+why)
 			}
 		}
 		return Decision{Reason: strings.Join(reasons, "\n")}, errors.Join(failures...)

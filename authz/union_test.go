@@ -25,6 +25,21 @@ func says(v authz.Verdict, reason string, err error) authz.Authorizer {
 	})
 }
 
+// verbose is a Reasoner.
+type verbose struct{}
+
+func (verbose) Reason(a authz.Attributes) string { return "it is about " + a.Resource }
+
+func TestWhy(t *testing.T) {
+	for want, d := range map[string]authz.Decision{
+		"": {}, "said": {Reason: "said"}, "it is about pods": {Reasoner: verbose{}}, "first": {Reason: "first", Reasoner: verbose{}},
+	} {
+		if got := d.Why(authz.Attributes{Resource: "pods"}); got != want {
+			t.Errorf("%+v says %q, want %q", d, got, want)
+		}
+	}
+}
+
 func TestUnion(t *testing.T) {
 	for name, c := range map[string]struct {
 		chain []authz.Named
@@ -47,6 +62,12 @@ func TestUnion(t *testing.T) {
 			chain: []authz.Named{{"a", says(authz.NoOpinion, "hm", errLeft)}, {"b", says(authz.NoOpinion, "", errRight)}, {"c", says(authz.NoOpinion, "well", nil)}},
 			want:  authz.Decision{Reason: "a: hm\nc: well"},
 			errs:  []error{errLeft, errRight},
+		},
+		"a reason in other words": {
+			chain: []authz.Named{{"a", authz.Func(func(context.Context, authz.Attributes) (authz.Decision, error) {
+				return authz.Decision{Reasoner: verbose{}}, nil
+			})}},
+			want: authz.Decision{Reason: "a: it is about "},
 		},
 		"a chain in a chain": {
 			chain: []authz.Named{{"a", says(authz.NoOpinion, "hm", nil)}, {"", authz.Union(authz.Named{Name: "b", Authorizer: says(authz.NoOpinion, "well", nil)})}},

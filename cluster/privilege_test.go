@@ -151,7 +151,7 @@ func (w *witness) violations(t *testing.T, c *cluster.Cluster) []string {
 			bad = append(bad, request+": nobody upstream knows")
 		}
 		if d, err := rules.Authorize(t.Context(), w.needs[n]); err != nil || d.Verdict != authz.Allow {
-			bad = append(bad, request+": refused "+d.Reason)
+			bad = append(bad, request+": refused "+d.Why(w.needs[n]))
 		}
 	}
 	for line := range strings.Lines(w.log.String()) {

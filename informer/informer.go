@@ -238,6 +238,19 @@ func (i *Informer[T]) ByIndex(name, value string) []T {
 	return nil
 }
 
+// ByIndexIn returns those of ByIndex that are in a namespace, or all if it is empty. The slice is the caller's.
+func (i *Informer[T]) ByIndexIn(name, value, namespace string) []T {
+	if namespace == "" {
+		return i.ByIndex(name, value)
+	}
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if x := i.cache.index(name); x != nil {
+		return x.lists[value].in(namespace)
+	}
+	return nil
+}
+
 // Indexed reports whether there is an index of that name.
 func (i *Informer[T]) Indexed(name string) bool {
 	i.mu.RLock()

@@ -290,6 +290,9 @@ func compareWithSource(i *informer.Informer[object], store *memory.Store[object]
 	}
 	for _, v := range []string{"a", "b", "c", "none"} {
 		same("value "+v, i.ByIndex("value", v), where(func(o object) bool { return o.Data["k"] == v }))
+		for _, ns := range []string{"", "a", "a-b", "b", "none"} {
+			same("value "+v+" in "+ns, i.ByIndexIn("value", v, ns), where(func(o object) bool { return o.Data["k"] == v && (ns == "" || o.Namespace == ns) }))
+		}
 	}
 	for _, o := range want {
 		if got, ok := i.Get(o.Namespace, o.Name); !ok || got != o {

@@ -112,3 +112,21 @@ func (s *sorted[T]) objects() []T {
 	}
 	return slices.Concat(s.chunks...)
 }
+
+// in returns a new slice of the objects of a namespace in order.
+func (s *sorted[T]) in(namespace string) []T {
+	if s == nil {
+		return nil
+	}
+	var objects []T
+	chunk, at, _ := s.find(key{namespace, ""})
+	for ; chunk < len(s.chunks); chunk, at = chunk+1, 0 {
+		for _, obj := range s.chunks[chunk][at:] {
+			if obj.GetNamespace() != namespace {
+				return objects
+			}
+			objects = append(objects, obj)
+		}
+	}
+	return objects
+}

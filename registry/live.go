@@ -1,7 +1,9 @@
 package registry
 
 import (
+	"slices"
 	"sort"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,7 +26,13 @@ type Live[T Object] struct {
 
 type liveIndex[T Object] struct {
 	values func(T) []string
-	sets   map[string]map[string]T // value → key → object
+	lists  map[string]*liveList[T] // by value; none is empty
+}
+
+// liveList has objects in key order. Readers share the objects: what they were given never changes.
+type liveList[T Object] struct {
+	keys    []string
+	objects []T
 }
 
 // NewLive returns a live reader of a resource. When the kind is replaced or removed, it keeps the state of that moment.
@@ -72,25 +80,37 @@ func (l *Live[T]) AddIndex(name string, values func(T) []string) {
 	}
 }
 
-// ByIndex returns the objects with the value in the named index, in key order.
-func (l *Live[T]) ByIndex(name, value string) []T {
+// ByIndex returns the objects with the value in the named index, in key order. The slice is shared: callers only read it.
+func (l *Live[T]) ByIndex(name, value string) []T { return l.ByIndexIn(name, value, "") }
+
+// ByIndexIn returns those of ByIndex that are in a namespace, or all if it is empty.
+func (l *Live[T]) ByIndexIn(name, value, namespace string) []T {
 	l.refresh()
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	x := l.indexes[name]
-	if x == nil || len(x.sets[value]) == 0 {
+	if x == nil {
 		return nil
 	}
-	keys := make([]string, 0, len(x.sets[value]))
-	for key := range x.sets[value] {
-		keys = append(keys, key)
+	list := x.lists[value]
+	if list == nil {
+		return nil
 	}
-	sort.Strings(keys)
-	list := make([]T, len(keys))
-	for i, key := range keys {
-		list[i] = x.sets[value][key]
+	from, to := 0, len(list.keys)
+	if namespace != "" {
+		from = sort.Search(to, func(i int) bool { return !below(list.keys[i], namespace, '/') })
+		to = from + sort.Search(to-from, func(i int) bool { return !below(list.keys[from+i], namespace, '/'+1) })
 	}
-	return list
+	return list.objects[from:to:to]
+}
+
+// below reports whether key < namespace + last.
+func below(key, namespace string, last byte) bool {
+	n := min(len(key), len(namespace))
+	if c := strings.Compare(key[:n], namespace[:n]); c != 0 {
+		return c < 0
+	}
+	return len(key) <= len(namespace) || key[n] < last
 }
 
 // refresh brings the indexes up to date: from the latest changes, or from scratch if there are too many.
@@ -111,7 +131,7 @@ func (l *Live[T]) refresh() {
 	defer t.mu.RUnlock()
 	if !l.built || l.next < t.log.base {
 		for _, x := range l.indexes {
-			x.sets = map[string]map[string]T{}
+			x.lists = map[string]*liveList[T]{}
 			t.tree.All(func(i *Item) bool { x.add(i); return true })
 		}
 		l.built, l.next = true, t.log.end()
@@ -136,10 +156,12 @@ func (x *liveIndex[T]) add(i *Item) {
 	}
 	obj := i.Object.(T)
 	for _, value := range x.values(obj) {
-		if x.sets[value] == nil {
-			x.sets[value] = map[string]T{}
+		list := x.lists[value]
+		if list == nil {
+			list = &liveList[T]{}
+			x.lists[value] = list
 		}
-		x.sets[value][i.key] = obj
+		list.put(i.key, obj)
 	}
 }
 
@@ -148,9 +170,30 @@ func (x *liveIndex[T]) drop(i *Item) {
 		return
 	}
 	for _, value := range x.values(i.Object.(T)) {
-		delete(x.sets[value], i.key)
-		if len(x.sets[value]) == 0 {
-			delete(x.sets, value)
+		if list := x.lists[value]; list != nil && list.remove(i.key) {
+			delete(x.lists, value)
 		}
 	}
+}
+
+// put adds an object, or replaces the one of its key.
+func (l *liveList[T]) put(key string, obj T) {
+	at, found := slices.BinarySearch(l.keys, key)
+	switch {
+	case found:
+		l.objects = slices.Clone(l.objects)
+		l.objects[at] = obj
+	case at == len(l.keys): // beyond what readers have of the array
+		l.keys, l.objects = append(l.keys, key), append(l.objects, obj)
+	default:
+		l.keys, l.objects = slices.Insert(l.keys, at, key), slices.Concat(l.objects[:at], []T{obj}, l.objects[at:])
+	}
+}
+
+// remove removes the object of a key and reports whether none is left.
+func (l *liveList[T]) remove(key string) (empty bool) {
+	if at, found := slices.BinarySearch(l.keys, key); found {
+		l.keys, l.objects = slices.Delete(l.keys, at, at+1), slices.Concat(l.objects[:at], l.objects[at+1:])
+	}
+	return len(l.keys) == 0
 }

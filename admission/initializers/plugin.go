@@ -174,17 +174,18 @@ func subresource(r *admission.Request, obj, old metav1.Object) error {
 
 // authorize asks whether the user may initialize the object.
 func (p *Plugin) authorize(ctx context.Context, r *admission.Request, message string) error {
-	decision, err := p.authorizer.Authorize(ctx, authz.Attributes{
+	a := authz.Attributes{
 		User: r.User, Verb: "initialize", Group: r.Resource.Group, Version: r.Resource.Version, Resource: r.Resource.Resource,
 		Namespace: r.Namespace, Name: r.Name, ResourceRequest: true,
-	})
+	}
+	decision, err := p.authorizer.Authorize(ctx, a)
 	switch {
 	case decision.Verdict == authz.Allow:
 		return nil
 	case err != nil:
 		return admission.Internal(err)
 	}
-	return admission.Forbidden(r, "%s: %s", message, decision.Reason)
+	return admission.Forbidden(r, "%s: %s", message, decision.Why(a))
 }
 
 func malformed(r *admission.Request, obj metav1.Object) error {

@@ -55,12 +55,13 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	}
 	// Who creates an object could as well never create it.
 	if r.Operation != admission.Create {
-		decision, err := p.authz.Authorize(ctx, authz.Attributes{
+		a := authz.Attributes{
 			User: r.User, Verb: "delete", Namespace: r.Namespace, Group: r.Resource.Group, Version: r.Resource.Version,
 			Resource: r.Resource.Resource, Subresource: r.Subresource, Name: r.Name, ResourceRequest: true,
-		})
+		}
+		decision, err := p.authz.Authorize(ctx, a)
 		if decision.Verdict != authz.Allow {
-			return admission.Forbidden(r, "cannot set an ownerRef on a resource you can't delete: %v, %v", decision.Reason, err)
+			return admission.Forbidden(r, "cannot set an ownerRef on a resource you can't delete: %v, %v", decision.Why(a), err)
 		}
 	}
 	return p.blocking(ctx, r, newlyBlocking(refs, old))
@@ -112,7 +113,7 @@ func (p *Plugin) mayBlock(ctx context.Context, r *admission.Request, ref metav1.
 	if decision.Verdict == authz.Allow {
 		return nil
 	}
-	return admission.Forbidden(r, "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %v, %v", decision.Reason, err)
+	return admission.Forbidden(r, "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %v, %v", decision.Why(a), err)
 }
 
 // owners returns the owner references of the new and the old object; false if one has no metadata.

@@ -73,11 +73,12 @@ func Run(t *testing.T, z authz.Authorizer, cases []Case) {
 func Check(t *testing.T, z authz.Authorizer, c Case) {
 	t.Helper()
 	got, err := z.Authorize(t.Context(), c.Attributes)
+	why := got.Why(c.Attributes)
 	if got.Verdict != c.Want {
-		t.Errorf("%s: verdict %v (%s), want %v", c.Name, got.Verdict, got.Reason, c.Want)
+		t.Errorf("%s: verdict %v (%s), want %v", c.Name, got.Verdict, why, c.Want)
 	}
-	if c.Reason != "" && got.Reason != c.Reason {
-		t.Errorf("%s: reason %q, want %q", c.Name, got.Reason, c.Reason)
+	if c.Reason != "" && why != c.Reason {
+		t.Errorf("%s: reason %q, want %q", c.Name, why, c.Reason)
 	}
 	if (err != nil) != c.Fails {
 		t.Errorf("%s: error %v", c.Name, err)

@@ -2,113 +2,171 @@ package rbac
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/keelson-dev/keelson/authn"
+	"github.com/keelson-dev/keelson/authz"
 )
 
 const (
-	bySubject     = "authz/rbac.subject"
+	byUser        = "authz/rbac.user"
+	byGroup       = "authz/rbac.group"
 	accountPrefix = "system:serviceaccount:"
 )
 
-// binding is a RoleBinding or a ClusterRoleBinding, whose namespace is empty.
-type binding struct {
-	namespace, name string
-	ref             rbacv1.RoleRef
-	subjects        []rbacv1.Subject
-}
-
-// subjectKeys are the index keys of a binding. A service account is indexed as a user, so that a decision need not
-// parse user names.
-func subjectKeys(subjects []rbacv1.Subject, namespace, prefix string) []string {
-	keys := make([]string, 0, len(subjects))
+// identified returns the index values of a binding: its users or its groups. A service account is indexed as a user, so
+// that a decision need not parse user names. namespace is that of the binding.
+func identified(wanted identity, subjects []rbacv1.Subject, namespace string) []string {
+	var names []string
 	for _, s := range subjects {
-		if kind, name := identify(s, namespace); kind != 0 {
-			keys = append(keys, prefix+string(kind)+name)
+		if kind, name := identify(s, namespace); kind == wanted {
+			names = append(names, name)
 		}
 	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
-// identify returns the user or group of a subject: kind 'u' for a user, 'g' for a group, 0 for neither. namespace is
-// that of the binding, the default for service accounts.
-func identify(s rbacv1.Subject, namespace string) (kind byte, name string) {
+// identity is what a subject names.
+type identity byte
+
+const (
+	nobody identity = iota
+	aUser
+	aGroup
+)
+
+// identify returns the user or group of a subject. namespace is that of the binding, the default for service accounts.
+func identify(s rbacv1.Subject, namespace string) (identity, string) {
 	switch s.Kind {
 	case rbacv1.UserKind:
-		return 'u', s.Name
+		return aUser, s.Name
 	case rbacv1.GroupKind:
-		return 'g', s.Name
+		return aGroup, s.Name
 	case rbacv1.ServiceAccountKind:
 		if s.Namespace != "" {
 			namespace = s.Namespace
 		}
 		if namespace == "" {
-			return 0, ""
+			return nobody, ""
 		}
-		return 'u', accountPrefix + namespace + ":" + s.Name
+		return aUser, accountPrefix + namespace + ":" + s.Name
 	default:
-		return 0, ""
+		return nobody, ""
 	}
 }
 
-// bindingsOf yields the bindings that apply to user: the cluster's in the order of their names,
-// then the namespace's.
-func (z *Authorizer) bindingsOf(user *authn.Identity, namespace string) iter.Seq[binding] {
-	return func(yield func(binding) bool) {
-		keys := make([]string, 0, 1+len(user.Groups))
-		keys = append(keys, "u"+user.Name)
-		for _, group := range user.Groups {
-			keys = append(keys, "g"+group)
-		}
-		for b := range merged(z.in.ClusterRoleBindings, keys, "", (*rbacv1.ClusterRoleBinding).GetName) {
-			if !yield(binding{name: b.Name, ref: b.RoleRef, subjects: b.Subjects}) {
-				return
-			}
-		}
-		if namespace == "" {
-			return
-		}
-		for b := range merged(z.in.RoleBindings, keys, namespace+"/", (*rbacv1.RoleBinding).GetName) {
-			if !yield(binding{b.Namespace, b.Name, b.RoleRef, b.Subjects}) {
-				return
-			}
-		}
+// binding is a RoleBinding or a ClusterRoleBinding, whose namespace is empty.
+type binding struct {
+	namespace, name string
+	ref             *rbacv1.RoleRef
+	subjects        []rbacv1.Subject
+}
+
+// clusterBinding and localBinding are the bindings as the reasons of decisions.
+type (
+	clusterBinding rbacv1.ClusterRoleBinding
+	localBinding   rbacv1.RoleBinding
+)
+
+func (b *clusterBinding) view() binding {
+	return binding{name: b.Name, ref: &b.RoleRef, subjects: b.Subjects}
+}
+
+func (b *localBinding) view() binding {
+	return binding{b.Namespace, b.Name, &b.RoleRef, b.Subjects}
+}
+
+// Reason implements authz.Reasoner.
+func (b *clusterBinding) Reason(a authz.Attributes) string { return allowedBy(b.view(), a.User) }
+
+// Reason implements authz.Reasoner.
+func (b *localBinding) Reason(a authz.Attributes) string { return allowedBy(b.view(), a.User) }
+
+func allowedBy(b binding, user *authn.Identity) string {
+	return "RBAC: allowed by " + b.describe(user)
+}
+
+// applying yields the bindings that apply to a user: the cluster's in the order of their names, then the namespace's.
+// It allocates nothing for a user of up to seven groups.
+type applying struct {
+	cluster lists[*rbacv1.ClusterRoleBinding]
+	local   lists[*rbacv1.RoleBinding]
+}
+
+func (z *Authorizer) applying(user *authn.Identity, namespace string) applying {
+	var a applying
+	a.cluster.find(z.in.ClusterRoleBindings, user, "")
+	if namespace != "" {
+		a.local.find(z.in.RoleBindings, user, namespace)
+	}
+	return a
+}
+
+// next returns the next binding, and its object as the reason of a decision.
+func (a *applying) next() (binding, authz.Reasoner, bool) {
+	if b := (*clusterBinding)(a.cluster.next()); b != nil {
+		return b.view(), b, true
+	}
+	if b := (*localBinding)(a.local.next()); b != nil {
+		return b.view(), b, true
+	}
+	return binding{}, nil, false
+}
+
+type named interface {
+	comparable
+	GetName() string
+}
+
+// lists are the objects indexed under a user and its groups, each list in the order of names.
+type lists[T named] struct {
+	few  [8][]T
+	many [][]T // those for which few has no room
+	n    int
+}
+
+func (l *lists[T]) find(in Indexed[T], user *authn.Identity, namespace string) {
+	l.add(in.ByIndexIn(byUser, user.Name, namespace))
+	for _, group := range user.Groups {
+		l.add(in.ByIndexIn(byGroup, group, namespace))
 	}
 }
 
-// merged yields the objects indexed under any of keys, once each, in the order of their names.
-func merged[T any](in Indexed[T], keys []string, prefix string, name func(T) string) iter.Seq[T] {
-	return func(yield func(T) bool) {
-		lists := make([][]T, 0, len(keys))
-		for _, key := range keys {
-			if list := in.ByIndex(bySubject, prefix+key); len(list) > 0 {
-				lists = append(lists, list)
-			}
-		}
-		for len(lists) > 0 {
-			first := 0
-			for i := 1; i < len(lists); i++ {
-				if name(lists[i][0]) < name(lists[first][0]) {
-					first = i
-				}
-			}
-			next := lists[first][0]
-			for i := range lists {
-				if name(lists[i][0]) == name(next) {
-					lists[i] = lists[i][1:]
-				}
-			}
-			lists = slices.DeleteFunc(lists, func(list []T) bool { return len(list) == 0 })
-			if !yield(next) {
-				return
-			}
+func (l *lists[T]) add(list []T) {
+	if len(list) == 0 {
+		return
+	}
+	if l.n >= len(l.few) {
+		l.many = append(l.many, nil)
+	}
+	l.n++
+	*l.at(l.n - 1) = list
+}
+
+func (l *lists[T]) at(i int) *[]T {
+	if i < len(l.few) {
+		return &l.few[i]
+	}
+	return &l.many[i-len(l.few)]
+}
+
+// next removes the object of the lowest name from all lists that have it, and returns it, or the zero T if all are empty.
+func (l *lists[T]) next() (first T) {
+	var none T
+	for i := range l.n {
+		if list := *l.at(i); len(list) > 0 && (first == none || list[0].GetName() < first.GetName()) {
+			first = list[0]
 		}
 	}
+	for i := range l.n {
+		if list := l.at(i); len(*list) > 0 && (*list)[0].GetName() == first.GetName() {
+			*list = (*list)[1:]
+		}
+	}
+	return first
 }
 
 // subject returns the first subject that matches user. There is one: the binding may have been replaced since it was
@@ -116,7 +174,7 @@ func merged[T any](in Indexed[T], keys []string, prefix string, name func(T) str
 func (b binding) subject(user *authn.Identity) rbacv1.Subject {
 	for _, s := range b.subjects {
 		switch kind, name := identify(s, b.namespace); {
-		case kind == 'u' && name == user.Name, kind == 'g' && slices.Contains(user.Groups, name):
+		case kind == aUser && name == user.Name, kind == aGroup && slices.Contains(user.Groups, name):
 			return s
 		}
 	}

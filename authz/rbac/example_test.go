@@ -28,7 +28,7 @@ func Example() {
 		Verb: "list", Resource: "pods", Namespace: "shop", ResourceRequest: true,
 	}
 	d, _ := z.Authorize(context.Background(), ask)
-	fmt.Println(d.Reason)
+	fmt.Println(d.Why(ask))
 
 	ask.Resource = "secrets"
 	why, _ := z.Explain(context.Background(), ask)

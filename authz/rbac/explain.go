@@ -41,13 +41,14 @@ func (z *Authorizer) Explain(ctx context.Context, a authz.Attributes) (Explanati
 	}
 	e := Explanation{Decision: decision}
 	q := newQuery(a)
-	for b := range z.bindingsOf(a.User, a.Namespace) {
-		c := Considered{Namespace: b.namespace, Name: b.name, Role: b.ref, Subject: b.subject(a.User)}
+	bindings := z.applying(a.User, a.Namespace)
+	for b, _, ok := bindings.next(); ok; b, _, ok = bindings.next() {
+		c := Considered{Namespace: b.namespace, Name: b.name, Role: *b.ref, Subject: b.subject(a.User)}
 		role, err := z.resolve(b.ref, b.namespace)
 		if err != nil {
 			c.Err = err
 		} else if i, ok := role.match(&q); ok {
-			c.Rule = &role.rules[i]
+			c.Rule = &role.list[i]
 		}
 		e.Considered = append(e.Considered, c)
 	}
@@ -113,11 +114,11 @@ func (z *Authorizer) WhoCan(_ context.Context, a authz.Attributes) ([]rbacv1.Sub
 func (z *Authorizer) allBindings(namespace string) []binding {
 	var all []binding
 	for _, b := range z.in.ClusterRoleBindings.List("") {
-		all = append(all, binding{name: b.Name, ref: b.RoleRef, subjects: b.Subjects})
+		all = append(all, (*clusterBinding)(b).view())
 	}
 	if namespace != "" {
 		for _, b := range z.in.RoleBindings.List(namespace) {
-			all = append(all, binding{b.Namespace, b.Name, b.RoleRef, b.Subjects})
+			all = append(all, (*localBinding)(b).view())
 		}
 	}
 	return all

@@ -105,7 +105,13 @@ var (
 
 func somePolicy(t *rapid.T) rbac.Policy {
 	var p rbac.Policy
-	rules := func() []rbacv1.PolicyRule { return rapid.SliceOfN(someRules, 0, 3).Draw(t, "rules") }
+	rules := func() []rbacv1.PolicyRule {
+		some := rapid.SliceOfN(someRules, 0, 3).Draw(t, "rules")
+		if rapid.Bool().Draw(t, "many") { // which are indexed
+			some = append(some, make([]rbacv1.PolicyRule, 8)...)
+		}
+		return some
+	}
 	subjects := func() []rbacv1.Subject { return rapid.SliceOfN(someSubjects, 0, 3).Draw(t, "subjects") }
 	for _, name := range []string{"r1", "r2"} {
 		p.ClusterRoles = append(p.ClusterRoles, clusterRole(name, rules()...))

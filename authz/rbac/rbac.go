@@ -13,38 +13,40 @@ import (
 // Authorizer decides by roles and bindings. It implements authz.Authorizer and authz.RuleResolver and never denies:
 // other authorizers may still allow what it does not.
 type Authorizer struct {
-	in    Sources
-	rules compiler
+	in       Sources
+	compiled compiler
 }
 
-// New returns an Authorizer over in. It adds an index to the sources of bindings, so call it
-// before they run.
+// New returns an Authorizer over in. It adds indexes to the sources of bindings, so call it before they run.
 func New(in Sources) *Authorizer {
-	in.ClusterRoleBindings.AddIndex(bySubject, func(b *rbacv1.ClusterRoleBinding) []string {
-		return subjectKeys(b.Subjects, "", "")
-	})
-	in.RoleBindings.AddIndex(bySubject, func(b *rbacv1.RoleBinding) []string {
-		return subjectKeys(b.Subjects, b.Namespace, b.Namespace+"/")
-	})
+	for name, wanted := range map[string]identity{byUser: aUser, byGroup: aGroup} {
+		in.ClusterRoleBindings.AddIndex(name, func(b *rbacv1.ClusterRoleBinding) []string {
+			return identified(wanted, b.Subjects, "")
+		})
+		in.RoleBindings.AddIndex(name, func(b *rbacv1.RoleBinding) []string {
+			return identified(wanted, b.Subjects, b.Namespace)
+		})
+	}
 	return &Authorizer{in: in}
 }
 
 // Authorize implements authz.Authorizer. Without a user it fails with authz.ErrNoUser. Bindings to missing roles appear
-// in the reason of a decision that does not allow; they are not an error.
+// in the reason of a decision that does not allow; they are not an error. One that allows has a Reasoner.
 func (z *Authorizer) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, error) {
 	if a.User == nil {
 		return authz.Decision{}, authz.ErrNoUser
 	}
 	q := newQuery(a)
 	var missing []error
-	for b := range z.bindingsOf(a.User, a.Namespace) {
+	bindings := z.applying(a.User, a.Namespace)
+	for b, reasoner, ok := bindings.next(); ok; b, reasoner, ok = bindings.next() {
 		role, err := z.resolve(b.ref, b.namespace)
 		if err != nil {
 			missing = append(missing, err)
 			continue
 		}
 		if _, ok := role.match(&q); ok {
-			return authz.Decision{Verdict: authz.Allow, Reason: "RBAC: allowed by " + b.describe(a.User)}, nil
+			return authz.Decision{Verdict: authz.Allow, Reasoner: reasoner}, nil
 		}
 	}
 	if len(missing) > 0 {
@@ -77,43 +79,44 @@ func (z *Authorizer) PolicyRules(user *authn.Identity, namespace string) ([]rbac
 		return nil, authz.ErrNoUser
 	}
 	var (
-		rules   []rbacv1.PolicyRule
+		all     []rbacv1.PolicyRule
 		missing []error
 	)
-	for b := range z.bindingsOf(user, namespace) {
+	bindings := z.applying(user, namespace)
+	for b, _, ok := bindings.next(); ok; b, _, ok = bindings.next() {
 		role, err := z.resolve(b.ref, b.namespace)
 		if err != nil {
 			missing = append(missing, err)
 			continue
 		}
-		rules = append(rules, role.rules...)
+		all = append(all, role.list...)
 	}
-	return rules, aggregate(missing)
+	return all, aggregate(missing)
 }
 
 // RoleRules returns the rules of the role that ref names; namespace is that of the binding, or empty. They are shared
 // and read-only. It fails with a *NotFoundError if there is no such role.
 func (z *Authorizer) RoleRules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
-	role, err := z.resolve(ref, namespace)
+	role, err := z.resolve(&ref, namespace)
 	if err != nil {
 		return nil, err
 	}
-	return role.rules, nil
+	return role.list, nil
 }
 
-func (z *Authorizer) resolve(ref rbacv1.RoleRef, namespace string) (*compiled, error) {
+func (z *Authorizer) resolve(ref *rbacv1.RoleRef, namespace string) (rules, error) {
 	switch ref.Kind {
 	case "Role":
 		if role, ok := z.in.Roles.Get(namespace, ref.Name); ok {
-			return z.rules.compile(roleKey{namespace, ref.Name}, role, role.Rules), nil
+			return z.compiled.of(role, role.Rules), nil
 		}
-		return nil, &NotFoundError{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}
+		return rules{}, &NotFoundError{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}
 	case "ClusterRole":
 		if role, ok := z.in.ClusterRoles.Get("", ref.Name); ok {
-			return z.rules.compile(roleKey{"", ref.Name}, role, role.Rules), nil
+			return z.compiled.of(role, role.Rules), nil
 		}
-		return nil, &NotFoundError{Kind: ref.Kind, Name: ref.Name}
+		return rules{}, &NotFoundError{Kind: ref.Kind, Name: ref.Name}
 	default:
-		return nil, fmt.Errorf("unsupported role reference kind: %q", ref.Kind)
+		return rules{}, fmt.Errorf("unsupported role reference kind: %q", ref.Kind)
 	}
 }

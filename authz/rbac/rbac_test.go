@@ -2,7 +2,9 @@ package rbac_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -214,7 +216,15 @@ func TestWhoCan(t *testing.T) {
 }
 
 func TestRoleIsCompiledAgainWhenItChanges(t *testing.T) {
-	roles := &mutable{current: clusterRole("r", on(list("get"), list(""), list("pods")))}
+	for _, n := range []int{0, 6, 7, 100} {
+		t.Run(fmt.Sprint(n+1, " rules"), func(t *testing.T) {
+			testRoleChanges(t, slices.Repeat([]rbacv1.PolicyRule{on(list("get"), list("x"), list("y"))}, n))
+		})
+	}
+}
+
+func testRoleChanges(t *testing.T, others []rbacv1.PolicyRule) {
+	roles := &mutable{current: clusterRole("r", append(others, on(list("get"), list(""), list("pods")))...)}
 	p := rbac.Policy{ClusterRoleBindings: []*rbacv1.ClusterRoleBinding{bindCluster("b", "r", user("ann"))}}
 	in := p.Sources()
 	in.ClusterRoles = roles
@@ -229,7 +239,7 @@ func TestRoleIsCompiledAgainWhenItChanges(t *testing.T) {
 	if verdict("get") != authz.Allow || verdict("list") != authz.NoOpinion {
 		t.Fatal("the first role does not count")
 	}
-	roles.current = clusterRole("r", on(list("list"), list(""), list("pods")))
+	roles.current = clusterRole("r", append(others, on(list("list"), list(""), list("pods")))...)
 	if verdict("get") != authz.NoOpinion || verdict("list") != authz.Allow {
 		t.Error("the changed role does not count")
 	}

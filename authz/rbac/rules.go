@@ -28,36 +28,48 @@ func newQuery(a authz.Attributes) query {
 	return q
 }
 
-// compiled indexes the rules of one role by resource. The rules themselves are the role's: shared and immutable.
-type compiled struct {
-	of         any // the role object
-	rules      []rbacv1.PolicyRule
+// rules are the rules of a role, which are shared and immutable, and of a role of many an index.
+type rules struct {
+	list  []rbacv1.PolicyRule
+	index *ruleIndex
+}
+
+// ruleIndex finds the rules about a resource, or about paths, by their places in the role.
+type ruleIndex struct {
 	byResource map[string][]int
 	paths      []int
 }
 
-// match returns the index of the first rule that allows q.
-func (c *compiled) match(q *query) (int, bool) {
+// match returns the place of the first rule that allows q.
+func (r rules) match(q *query) (int, bool) {
+	if r.index == nil {
+		for i := range r.list {
+			if (!q.isResource || listsResource(&r.list[i], q)) && allows(&r.list[i], q) {
+				return i, true
+			}
+		}
+		return -1, false
+	}
 	best := -1
 	try := func(candidates []int) {
 		for _, i := range candidates {
 			if best >= 0 && i >= best {
 				return
 			}
-			if allows(&c.rules[i], q) {
+			if allows(&r.list[i], q) {
 				best = i
 				return
 			}
 		}
 	}
 	if !q.isResource {
-		try(c.paths)
+		try(r.index.paths)
 		return best, best >= 0
 	}
-	try(c.byResource[q.resource])
-	try(c.byResource[rbacv1.ResourceAll])
+	try(r.index.byResource[q.resource])
+	try(r.index.byResource[rbacv1.ResourceAll])
 	if q.anySubresource != "" {
-		try(c.byResource[q.anySubresource])
+		try(r.index.byResource[q.anySubresource])
 	}
 	return best, best >= 0
 }
@@ -83,34 +95,39 @@ func matchesPath(pattern, path string) bool {
 	return pattern == path || strings.HasSuffix(pattern, "*") && strings.HasPrefix(path, strings.TrimRight(pattern, "*"))
 }
 
-type roleKey struct{ namespace, name string }
+const (
+	// manyRules is from how many rules on an index is worth its memory. Most roles have one to five.
+	manyRules = 8
+	// maxIndexes bounds the indexes kept, which may be of roles that are gone. After it is reached they are built anew, each
+	// in microseconds.
+	maxIndexes = 1000
+)
 
-// compiler caches compiled roles as long as the role object stays the same.
+// compiler keeps the indexes of roles of many rules. Objects are immutable, so a role that changed is another object.
 type compiler struct {
-	roles sync.Map // roleKey → *compiled
-	count atomic.Int64
+	indexes sync.Map // *rbacv1.Role or *rbacv1.ClusterRole → *ruleIndex
+	count   atomic.Int64
 }
 
-// maxCompiled bounds the cache, which may hold deleted roles. After it is reached the cache starts over; compiling a
-// role takes microseconds.
-const maxCompiled = 10_000
-
-func (m *compiler) compile(key roleKey, of any, rules []rbacv1.PolicyRule) *compiled {
-	if have, ok := m.roles.Load(key); ok && have.(*compiled).of == of {
-		return have.(*compiled)
+func (c *compiler) of(role any, list []rbacv1.PolicyRule) rules {
+	if len(list) < manyRules {
+		return rules{list: list}
 	}
-	c := &compiled{of: of, rules: rules, byResource: map[string][]int{}}
-	for i := range rules {
-		for _, resource := range rules[i].Resources {
-			c.byResource[resource] = append(c.byResource[resource], i)
+	if have, ok := c.indexes.Load(role); ok {
+		return rules{list, have.(*ruleIndex)}
+	}
+	index := &ruleIndex{byResource: map[string][]int{}}
+	for i := range list {
+		for _, resource := range list[i].Resources {
+			index.byResource[resource] = append(index.byResource[resource], i)
 		}
-		if len(rules[i].NonResourceURLs) > 0 {
-			c.paths = append(c.paths, i)
+		if len(list[i].NonResourceURLs) > 0 {
+			index.paths = append(index.paths, i)
 		}
 	}
-	if _, replaced := m.roles.Swap(key, c); !replaced && m.count.Add(1) > maxCompiled {
-		m.roles.Clear()
-		m.count.Store(0)
+	if _, loaded := c.indexes.LoadOrStore(role, index); !loaded && c.count.Add(1) > maxIndexes {
+		c.indexes.Clear()
+		c.count.Store(0)
 	}
-	return c
+	return rules{list, index}
 }

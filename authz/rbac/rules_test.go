@@ -3,6 +3,7 @@ package rbac_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -149,7 +150,7 @@ func TestFirstReason(t *testing.T) {
 			RoleBindings:        []*rbacv1.RoleBinding{bind("n", "a", "ClusterRole", "r", user("ann"))},
 		}, `RBAC: allowed by ClusterRoleBinding "z" of ClusterRole "r" to User "ann"`},
 	} {
-		if d, err := rbac.New(c.policy.Sources()).Authorize(t.Context(), pods); err != nil || d.Verdict != authz.Allow || d.Reason != c.want {
+		if d, err := rbac.New(c.policy.Sources()).Authorize(t.Context(), pods); err != nil || d.Verdict != authz.Allow || d.Why(pods) != c.want {
 			t.Errorf("%s: got %v, %v", name, d, err)
 		}
 	}
@@ -165,6 +166,59 @@ func TestFirstReason(t *testing.T) {
 		why, err := z.Explain(t.Context(), pods)
 		if err != nil || len(why.Considered) != 1 || why.Considered[0].Rule == nil || !slices.Equal(why.Considered[0].Rule.ResourceNames, list("p")) {
 			t.Errorf("%s: got %s, %v", name, why, err)
+		}
+	}
+}
+
+// A user of many groups gets the bindings of all, each once and in the order of their names.
+func TestManyGroups(t *testing.T) {
+	var p rbac.Policy
+	var groups, want []string
+	for i := range 20 {
+		name := fmt.Sprintf("b%02d", (i*7)%20)
+		p.ClusterRoleBindings = append(p.ClusterRoleBindings, bindCluster(name, "r", group(fmt.Sprint("g", i)), group(fmt.Sprint("g", (i+1)%20))))
+		p.RoleBindings = append(p.RoleBindings, bind("n", name, "ClusterRole", "r", group(fmt.Sprint("g", i))), bind("m", name, "ClusterRole", "r", group(fmt.Sprint("g", i))))
+		groups = append(groups, fmt.Sprint("g", i))
+	}
+	for _, ns := range []string{"", "n"} {
+		for i := range 20 {
+			want = append(want, fmt.Sprintf("%s/b%02d", ns, i))
+		}
+	}
+	p.ClusterRoles = []*rbacv1.ClusterRole{clusterRole("r")}
+	why, err := rbac.New(p.Sources()).Explain(t.Context(), ask(who("ann", groups...), "get", "", "pods", "n", "p"))
+	var got []string
+	for _, c := range why.Considered {
+		got = append(got, c.Namespace+"/"+c.Name)
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+}
+
+// A decision allocates nothing, unless it has to say which roles are missing.
+func TestAllocations(t *testing.T) {
+	p := policy()
+	for i := range 10 { // a role of many rules
+		p.ClusterRoles[1].Rules = append(p.ClusterRoles[1].Rules, on(list("get"), list(fmt.Sprint("group", i)), list("things")))
+	}
+	z := rbac.New(p.Sources())
+	for name, c := range map[string]struct {
+		ask  authz.Attributes
+		want authz.Verdict
+	}{
+		"by group":       {ask(who("eve", "a", "b", "c", "d", "e", "f", "ops"), "delete", "apps", "deployments", "x", "y"), authz.Allow},
+		"in a namespace": {ask(who("ann", "system:authenticated"), "get", "", "pods", "dev", "p"), authz.Allow},
+		"many rules":     {ask(who("ann", "system:authenticated"), "get", "group9", "things", "dev", "p"), authz.Allow},
+		"a path":         {path(who("eve", "system:authenticated"), "get", "/healthz/etcd"), authz.Allow},
+		"not allowed":    {ask(who("ann", "system:authenticated"), "put", "", "pods", "dev", "p"), authz.NoOpinion},
+	} {
+		if n := testing.AllocsPerRun(100, func() {
+			if d, err := z.Authorize(t.Context(), c.ask); err != nil || d.Verdict != c.want {
+				t.Error(name, d, err)
+			}
+		}); n > 0 {
+			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
 }

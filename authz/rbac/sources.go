@@ -1,8 +1,10 @@
 package rbac
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -19,8 +21,9 @@ type Getter[T any] interface {
 type Indexed[T any] interface {
 	// AddIndex adds an index by the values that a function computes; it is called before any read.
 	AddIndex(name string, values func(T) []string)
-	// ByIndex returns the objects indexed under value, in the order of their names.
-	ByIndex(name, value string) []T
+	// ByIndexIn returns the objects of a namespace, or of all if it is empty, that are indexed under value, in the order of
+	// their names. The slice may be shared: callers only read it.
+	ByIndexIn(name, value, namespace string) []T
 	// List returns the objects of a namespace in the order of their names, or of all namespaces if it is empty.
 	List(namespace string) []T
 }
@@ -45,8 +48,8 @@ type Policy struct {
 // effect.
 func (p Policy) Sources() Sources {
 	return Sources{
-		Roles: newFixed(p.Roles), RoleBindings: newFixed(p.RoleBindings),
-		ClusterRoles: newFixed(p.ClusterRoles), ClusterRoleBindings: newFixed(p.ClusterRoleBindings),
+		Roles: newFixedNames(p.Roles), RoleBindings: newFixed(p.RoleBindings),
+		ClusterRoles: newFixedNames(p.ClusterRoles), ClusterRoleBindings: newFixed(p.ClusterRoleBindings),
 	}
 }
 
@@ -69,50 +72,80 @@ func (e *NotFoundError) MissingRole() (resource, name string) {
 	return strings.ToLower(e.Kind) + "s", e.Name
 }
 
-// fixed is an indexed set of objects that does not change after the first read.
-type fixed[T metav1.Object] struct {
-	objects []T
-	byKey   map[[2]string]T
-	indexes map[string]map[string][]T
-}
+// fixedNames are objects by name that do not change.
+type fixedNames[T metav1.Object] map[[2]string]T
 
-func newFixed[T metav1.Object](objects []T) *fixed[T] {
-	f := &fixed[T]{objects: slices.Clone(objects), byKey: make(map[[2]string]T, len(objects)), indexes: map[string]map[string][]T{}}
-	slices.SortStableFunc(f.objects, func(a, b T) int {
-		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
-	})
-	for _, obj := range f.objects {
-		f.byKey[[2]string{obj.GetNamespace(), obj.GetName()}] = obj
+func newFixedNames[T metav1.Object](objects []T) fixedNames[T] {
+	f := make(fixedNames[T], len(objects))
+	for _, obj := range objects {
+		f[[2]string{obj.GetNamespace(), obj.GetName()}] = obj
 	}
 	return f
 }
 
-func (f *fixed[T]) Get(namespace, name string) (T, bool) {
-	obj, ok := f.byKey[[2]string{namespace, name}]
+// Get implements Getter.
+func (f fixedNames[T]) Get(namespace, name string) (T, bool) {
+	obj, ok := f[[2]string{namespace, name}]
 	return obj, ok
 }
 
+// fixed is an indexed set of objects that does not change after the first read.
+type fixed[T metav1.Object] struct {
+	objects []T // by namespace, then by name
+	indexes map[string]fixedIndex[T]
+}
+
+// fixedIndex has the objects of every value side by side, which takes less memory than a slice for each.
+type fixedIndex[T metav1.Object] struct {
+	objects []T
+	values  map[string]span
+}
+
+type span struct{ from, to int32 }
+
+func newFixed[T metav1.Object](objects []T) *fixed[T] {
+	f := &fixed[T]{objects: slices.Clone(objects), indexes: map[string]fixedIndex[T]{}}
+	slices.SortStableFunc(f.objects, func(a, b T) int {
+		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
+	})
+	return f
+}
+
+// AddIndex implements Indexed.
 func (f *fixed[T]) AddIndex(name string, values func(T) []string) {
-	index := map[string][]T{}
+	all := map[string][]T{}
+	entries := 0
 	for _, obj := range f.objects {
 		for _, value := range values(obj) {
-			index[value] = append(index[value], obj)
+			all[value] = append(all[value], obj)
+			entries++
 		}
+	}
+	index := fixedIndex[T]{make([]T, 0, entries), make(map[string]span, len(all))}
+	for value, objects := range all {
+		from := len(index.objects)
+		index.objects = append(index.objects, objects...)
+		index.values[value] = span{int32(from), int32(len(index.objects))}
 	}
 	f.indexes[name] = index
 }
 
-func (f *fixed[T]) ByIndex(name, value string) []T { return f.indexes[name][value] }
+// ByIndexIn implements Indexed.
+func (f *fixed[T]) ByIndexIn(name, value, namespace string) []T {
+	index := f.indexes[name]
+	s := index.values[value]
+	return within(index.objects[s.from:s.to:s.to], namespace)
+}
 
-func (f *fixed[T]) List(namespace string) []T {
+// List implements Indexed.
+func (f *fixed[T]) List(namespace string) []T { return within(f.objects, namespace) }
+
+// within returns the part of the objects, which are in order, that is in a namespace, or all if it is empty.
+func within[T metav1.Object](objects []T, namespace string) []T {
 	if namespace == "" {
-		return f.objects
+		return objects
 	}
-	var in []T
-	for _, obj := range f.objects {
-		if obj.GetNamespace() == namespace {
-			in = append(in, obj)
-		}
-	}
-	return in
+	from := sort.Search(len(objects), func(i int) bool { return objects[i].GetNamespace() >= namespace })
+	to := from + sort.Search(len(objects)-from, func(i int) bool { return objects[from+i].GetNamespace() > namespace })
+	return objects[from:to:to]
 }

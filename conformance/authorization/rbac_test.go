@@ -151,7 +151,7 @@ func compare(t *testing.T, theirs authorizer.UnconditionalAuthorizer, ours authz
 	decision, reason, theirErr := theirs.Authorize(t.Context(), r)
 	got, err := ours.Authorize(t.Context(), a)
 	allowed := decision == authorizer.DecisionAllow
-	if allowed != (got.Verdict == authz.Allow) || reason != got.Reason || (theirErr == nil) != (err == nil) {
+	if allowed != (got.Verdict == authz.Allow) || reason != got.Why(a) || (theirErr == nil) != (err == nil) {
 		t.Fatalf("%+v by %+v: got %+v, %v; upstream %v %q, %v", a, a.User, got, err, decision, reason, theirErr)
 	}
 	return allowed

@@ -134,6 +134,6 @@ func decide(ctx context.Context, z authz.Authorizer, r request) authorizationv1.
 	ignored("labelSelector", len(r.attributes.LabelSelector), r.labelsErr)
 	return authorizationv1.SubjectAccessReviewStatus{
 		Allowed: decision.Verdict == authz.Allow, Denied: decision.Verdict == authz.Deny,
-		Reason: decision.Reason, EvaluationError: strings.Join(problems, "; "),
+		Reason: decision.Why(r.attributes), EvaluationError: strings.Join(problems, "; "),
 	}
 }

@@ -159,6 +159,9 @@ func testLive(t *testing.T, store storage.Store) {
 			if want := m.selected(m.now(), registry.Selection{Labels: labels.SelectorFromSet(labels.Set{"tier": tier})}); !maps.Equal(got, want) {
 				t.Fatalf("tier %q\n got %v\nwant %v", tier, got, want)
 			}
+			if all := slices.Concat(live.ByIndexIn("tier", tier, "ns0"), live.ByIndexIn("tier", tier, "ns1")); !slices.Equal(all, live.ByIndex("tier", tier)) {
+				t.Fatalf("tier %q in its namespaces: %v", tier, all)
+			}
 		}
 	}
 	if got, want := len(live.List("ns1")), len(m.selected(m.now(), registry.Selection{Namespace: "ns1"})); got != want {

@@ -30,15 +30,17 @@ var _ upstream.UnconditionalAuthorizer = authorizer{}
 
 // Authorize implements upstream.UnconditionalAuthorizer.
 func (z authorizer) Authorize(ctx context.Context, a upstream.Attributes) (upstream.Decision, string, error) {
-	decision, err := z.Authorizer.Authorize(ctx, attributesOf(a))
+	about := attributesOf(a)
+	decision, err := z.Authorizer.Authorize(ctx, about)
+	why := decision.Why(about)
 	switch decision.Verdict {
 	case authz.Allow:
-		return upstream.DecisionAllow, decision.Reason, err
+		return upstream.DecisionAllow, why, err
 	case authz.Deny:
-		return upstream.DecisionDeny, decision.Reason, err
+		return upstream.DecisionDeny, why, err
 	case authz.NoOpinion:
 	}
-	return upstream.DecisionNoOpinion, decision.Reason, err
+	return upstream.DecisionNoOpinion, why, err
 }
 
 func attributesOf(a upstream.Attributes) authz.Attributes {
