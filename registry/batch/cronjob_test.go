@@ -45,6 +45,7 @@ func TestCronJob(t *testing.T) {
 		{Name: "here", To: zone("LOCAL"), Refused: []string{
 			`spec.timeZone: Invalid value: "LOCAL": timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones`,
 			`spec.timeZone: Invalid value: "LOCAL": unknown time zone LOCAL`}},
+		{Name: "no character of a name", To: zone("Etc/\x00"), Refused: []string{`spec.timeZone: Invalid value: "Etc/\u0000": unknown time zone Etc/` + "\x00"}},
 		{Name: "unknown", To: zone("Nowhere"), Refused: []string{`spec.timeZone: Invalid value: "Nowhere": unknown time zone Nowhere`}},
 		{Name: "policy", To: func(c *batchv1.CronJob) { c.Spec.ConcurrencyPolicy = "Some" }, Refused: []string{
 			`spec.concurrencyPolicy: Unsupported value: "Some": supported values: "Allow", "Forbid", "Replace"`}},

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/registry/registrytest"
 )
@@ -213,6 +214,11 @@ func TestFailurePolicy(t *testing.T) {
 		}, Refused: []string{
 			rule + `.onPodConditions[0].type: Invalid value: "a/": name part must be non-empty`,
 			rule + `.onPodConditions[0].type: Invalid value: "a/": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`}},
+		{Name: "most conditions", To: func(j *batchv1.Job) {
+			j.Spec.PodFailurePolicy = patterns("True")
+			r := &j.Spec.PodFailurePolicy.Rules[0]
+			r.OnPodConditions = slices.Repeat(r.OnPodConditions, 20)
+		}},
 		{Name: "too many conditions", To: func(j *batchv1.Job) {
 			j.Spec.PodFailurePolicy = patterns("True")
 			r := &j.Spec.PodFailurePolicy.Rules[0]
@@ -268,6 +274,10 @@ func TestSuccessPolicy(t *testing.T) {
 			at + ".succeededCount: Invalid value: 11: must be less than or equal to 5 (the number of indexes in the specified succeededIndexes field)"}},
 		{Name: "no rules", To: func(j *batchv1.Job) { j.Spec.SuccessPolicy = &batchv1.SuccessPolicy{} }, Refused: []string{
 			"spec.successPolicy.rules: Required value: at least one rules must be specified when the successPolicy is specified"}},
+		{Name: "most rules", To: func(j *batchv1.Job) {
+			rule(new("0"), nil)(j)
+			j.Spec.SuccessPolicy.Rules = slices.Repeat(j.Spec.SuccessPolicy.Rules, 20)
+		}},
 		{Name: "too many rules", To: func(j *batchv1.Job) {
 			rule(new("0"), nil)(j)
 			j.Spec.SuccessPolicy.Rules = slices.Repeat(j.Spec.SuccessPolicy.Rules, 21)
@@ -301,5 +311,9 @@ func TestSuccessPolicy(t *testing.T) {
 	registrytest.Prepare(jobs(t), long)
 	if errs := jobs(t).Rules.Validate(long); len(errs) != 2 || errs[0].Error() != at+".succeededIndexes: Too long: may not be more than 65536 bytes" {
 		t.Errorf("%v", errs)
+	}
+	long.Spec.SuccessPolicy.Rules[0].SucceededIndexes = new(strings.Repeat(" ", 64*1024))
+	if errs := jobs(t).Rules.Validate(long); len(errs) != 1 || errs[0].Type == field.ErrorTypeTooLong {
+		t.Errorf("the longest list: %v", errs)
 	}
 }
