@@ -106,7 +106,7 @@ func path(user *authn.Identity, verb, path string) authz.Attributes {
 func TestAuthorize(t *testing.T) {
 	ann, bob, robot := who("ann"), who("bob"), who("system:serviceaccount:ci:robot")
 	builder, ops, all := who("system:serviceaccount:dev:builder"), who("eve", "dev", "ops"), who("eve", "system:authenticated")
-	authztest.Run(t, rbac.New(policy().Sources()), []authztest.Case{
+	cases := []authztest.Case{
 		{Name: "by group", Attributes: ask(ops, "delete", "apps", "deployments", "x", "y"), Want: authz.Allow,
 			Reason: `RBAC: allowed by ClusterRoleBinding "admins" of ClusterRole "admin" to Group "ops"`},
 		{Name: "by user", Attributes: ask(who("root", "ops"), "get", "", "nodes/proxy", "", "n"), Want: authz.Allow,
@@ -141,7 +141,20 @@ func TestAuthorize(t *testing.T) {
 		{Name: "role of unknown kind", Attributes: ask(who("odd"), "get", "", "pods", "dev", "p"), Reason: `RBAC: unsupported role reference kind: "Gadget"`},
 		{Name: "stranger", Attributes: ask(who("eve"), "get", "", "pods", "dev", "p")},
 		{Name: "nobody", Attributes: ask(nil, "get", "", "pods", "dev", "p"), Fails: true},
-	})
+	}
+	authztest.Run(t, rbac.New(policy().Sources()), cases)
+	t.Run("ManyRules", func(t *testing.T) { authztest.Run(t, rbac.New(padded(policy()).Sources()), cases) })
+}
+
+// padded gives every role so many more rules, which allow nothing, that they are indexed.
+func padded(p rbac.Policy) rbac.Policy {
+	for _, r := range p.Roles {
+		r.Rules = append(r.Rules, make([]rbacv1.PolicyRule, 20)...)
+	}
+	for _, r := range p.ClusterRoles {
+		r.Rules = append(r.Rules, make([]rbacv1.PolicyRule, 20)...)
+	}
+	return p
 }
 
 func TestRulesFor(t *testing.T) {
