@@ -205,9 +205,9 @@ func TestAllocations(t *testing.T) {
 		p.ClusterRoles[1].Rules = append(p.ClusterRoles[1].Rules, on(list("get"), list(fmt.Sprint("group", i)), list("things")))
 	}
 	z := rbac.New(p.Sources())
-	unbound := make([]string, 30)
-	for i := range unbound {
-		unbound[i] = fmt.Sprint("unbound", i)
+	var unbound []string
+	for i := range 30 {
+		unbound = append(unbound, fmt.Sprint("unbound", i))
 	}
 	for name, c := range map[string]struct {
 		ask  authz.Attributes
