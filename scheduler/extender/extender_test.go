@@ -160,6 +160,13 @@ func TestFailures(t *testing.T) {
 		"unknown authority": {func(_ *program, c *extender.Config) { c.TLS = nil }, "certificate"},
 		"other name":        {func(_ *program, c *extender.Config) { c.TLS.ServerName = "other.example" }, "other.example"},
 		"gone":              {func(p *program, _ *extender.Config) { p.Listener.Close() }, "refused"},
+		"no URL":            {func(_ *program, c *extender.Config) { c.URL = "https://[" }, "missing ']' in host"},
+		"cut short": {func(p *program, _ *extender.Config) {
+			p.answer = func(w http.ResponseWriter) {
+				w.Header().Set("Content-Length", "100")
+				_, _ = io.WriteString(w, `{"NodeNames":["a"]}`)
+			}
+		}, "unexpected EOF"},
 	} {
 		for _, ignorable := range []bool{false, true} {
 			p := serve(t, `{}`)
@@ -272,6 +279,62 @@ func TestManagedResources(t *testing.T) {
 	}
 }
 
+// TestOfNoInterest: even who asks directly gets no answer about a pod that names no managed resource.
+func TestOfNoInterest(t *testing.T) {
+	p := serve(t, `{"Error":"asked"}`)
+	config := p.config()
+	config.ManagedResources = []string{"example.com/gpu"}
+	e, asking, infos := start(t, config), pod("p"), []*scheduler.NodeInfo{scheduler.NewNodeInfo(nodes("a")[0])}
+	if !e.SkipAsk(asking) {
+		t.Error("the program is to be asked")
+	}
+	if refusals, err := e.Winnow(t.Context(), asking, infos); err != nil || len(refusals) != 1 || refusals[0] != nil {
+		t.Errorf("winnowed: %v, %v", refusals, err)
+	}
+	if scores, err := e.Rate(t.Context(), asking, infos); err != nil || scores != nil {
+		t.Errorf("rated: %v, %v", scores, err)
+	}
+	if score := e.Score(asking, infos[0]); score != 0 {
+		t.Errorf("score %d", score)
+	}
+	if len(p.asked) > 0 {
+		t.Errorf("asked %q", p.asked)
+	}
+}
+
+// TestSizes: an answer may have 4 MiB and twice the bytes of the question.
+func TestSizes(t *testing.T) {
+	p := serve(t, "")
+	e := start(t, p.config())
+	for more, want := range map[int]string{0: "", 1: "the answer has more than"} {
+		p.answer = func(w http.ResponseWriter) {
+			question := len(p.asked[len(p.asked)-1]) - len("/base/bind ")
+			_, _ = io.WriteString(w, "{}"+strings.Repeat(" ", 4<<20+2*question-len("{}")+more))
+		}
+		if err := e.Bind(t.Context(), pod("p"), "a"); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d bytes more: %v", more, err)
+		}
+	}
+}
+
+// TestEndless: a program that never ends its answer is hung up on.
+func TestEndless(t *testing.T) {
+	hungUp := make(chan struct{})
+	p := serve(t, "")
+	p.answer = func(w http.ResponseWriter) {
+		defer close(hungUp)
+		for err := error(nil); err == nil; {
+			_, err = w.Write(make([]byte, 1<<20))
+		}
+	}
+	config := p.config()
+	config.Timeout = time.Hour // that is not how it ends
+	if err := start(t, config).Bind(t.Context(), pod("p"), "a"); err == nil {
+		t.Error("bound")
+	}
+	<-hungUp
+}
+
 func TestBind(t *testing.T) {
 	p := serve(t, `{}`)
 	e := start(t, p.config())
@@ -287,8 +350,12 @@ func TestBind(t *testing.T) {
 	}
 	c := p.config()
 	c.Ignorable = true
-	if err := start(t, c).Bind(t.Context(), pod("p"), "a"); !errors.Is(err, scheduler.ErrDeclined) {
+	if err := start(t, c).Bind(t.Context(), pod("p"), "a"); !errors.Is(err, scheduler.ErrDeclined) || !strings.HasSuffix(err.Error(), ": no") {
 		t.Errorf("ignorable: %v", err)
+	}
+	p.answer = func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{}`)) }
+	if err := start(t, c).Bind(t.Context(), pod("p"), "a"); err != nil {
+		t.Errorf("ignorable, and it binds: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
