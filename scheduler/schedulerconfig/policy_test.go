@@ -2,6 +2,7 @@ package schedulerconfig_test
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -221,16 +222,22 @@ func TestExtendersOfPolicies(t *testing.T) {
 
 func TestMistakesInPolicies(t *testing.T) {
 	for text, want := range map[string]string{
-		"alwaysCheckAllPredicates: true\n":                                                         `3: alwaysCheckAllPredicates: true is not supported`,
-		"hardPodAffinitySymmetricWeight: 101\n":                                                    `3: hardPodAffinitySymmetricWeight: Invalid value: 101: not in valid range [0-100]`,
-		"predicates:\n- name: Some\n":                                                              `4: predicates[0].name: Invalid value: "Some": predicate type not found for "Some"`,
-		"priorities:\n- {name: Some, weight: 1}\n":                                                 `4: priorities[0].name: Invalid value: "Some": priority type not found for "Some"`,
-		"priorities:\n- name: ImageLocalityPriority\n":                                             `4: priorities[0].weight: Invalid value: 0: priority ImageLocalityPriority should have a positive weight applied to it or it has overflown`,
-		"predicates:\n- name: a\n  argument: {}\n":                                                 `5: predicates[0].argument: exactly 1 predicate argument is required, numArgs: 0, predicate a`,
-		"predicates:\n- name: a\n  argument: {serviceAffinity: {labels: [zone]}}\n":                `4: predicates[0]: ServiceAffinity is not supported`,
-		"priorities:\n- {name: a, weight: 1, argument: {serviceAntiAffinity: {label: zone}}}\n":    `4: priorities[0]: ServiceAntiAffinity is not supported`,
-		"priorities:\n- {name: a, weight: 1, argument: {}}\n":                                      `priorities[0].argument: exactly 1 priority argument is required, numArgs: 0, priority a`,
-		"priorities:\n- {name: a, weight: 1, argument: {requestedToCapacityRatioArguments: {}}}\n": `priorities[0].argument.requestedToCapacityRatioArguments.requestedToCapacityRatio.shape: Required value`,
+		"hardPodAffinitySymmetricWeight: -1\n":                                                                                         `3: hardPodAffinitySymmetricWeight: Invalid value: -1: not in valid range [0-100]`,
+		"priorities:\n- {name: ImageLocalityPriority, weight: 2147483647}\n":                                                           `4: priorities[0].weight: Invalid value: 2147483647: priority ImageLocalityPriority should have a positive weight applied to it or it has overflown`,
+		"predicates:\n- name: a\n  argument: {serviceAffinity: {}, labelsPresence: {}}\n":                                              `5: predicates[0].argument: exactly 1 predicate argument is required, numArgs: 2, predicate a`,
+		"predicates:\n- name: CheckServiceAffinity\n":                                                                                  `4: predicates[0]: ServiceAffinity is not supported`,
+		"predicates:\n- name: CheckNodeLabelPresence\n":                                                                                `4: predicates[0].name: Invalid value: "CheckNodeLabelPresence": predicate type not found for "CheckNodeLabelPresence"`,
+		"priorities:\n- {name: a, weight: 1, argument: {serviceAntiAffinity: {label: zone}, requestedToCapacityRatioArguments: {}}}\n": `4: priorities[0]: ServiceAntiAffinity is not supported`,
+		"alwaysCheckAllPredicates: true\n":                                                                                             `3: alwaysCheckAllPredicates: true is not supported`,
+		"hardPodAffinitySymmetricWeight: 101\n":                                                                                        `3: hardPodAffinitySymmetricWeight: Invalid value: 101: not in valid range [0-100]`,
+		"predicates:\n- name: Some\n":                                                                                                  `4: predicates[0].name: Invalid value: "Some": predicate type not found for "Some"`,
+		"priorities:\n- {name: Some, weight: 1}\n":                                                                                     `4: priorities[0].name: Invalid value: "Some": priority type not found for "Some"`,
+		"priorities:\n- name: ImageLocalityPriority\n":                                                                                 `4: priorities[0].weight: Invalid value: 0: priority ImageLocalityPriority should have a positive weight applied to it or it has overflown`,
+		"predicates:\n- name: a\n  argument: {}\n":                                                                                     `5: predicates[0].argument: exactly 1 predicate argument is required, numArgs: 0, predicate a`,
+		"predicates:\n- name: a\n  argument: {serviceAffinity: {labels: [zone]}}\n":                                                    `4: predicates[0]: ServiceAffinity is not supported`,
+		"priorities:\n- {name: a, weight: 1, argument: {serviceAntiAffinity: {label: zone}}}\n":                                        `4: priorities[0]: ServiceAntiAffinity is not supported`,
+		"priorities:\n- {name: a, weight: 1, argument: {}}\n":                                                                          `priorities[0].argument: exactly 1 priority argument is required, numArgs: 0, priority a`,
+		"priorities:\n- {name: a, weight: 1, argument: {requestedToCapacityRatioArguments: {}}}\n":                                     `priorities[0].argument.requestedToCapacityRatioArguments.requestedToCapacityRatio.shape: Required value`,
 		"priorities:\n- {name: a, weight: 1, argument: {labelPreference: {label: x}}}\n- {name: b, weight: 2, argument: {labelPreference: {label: x}}}\n": `5: priorities[1].weight: Invalid value: 2: LabelPreference  priority "b" has a different weight with "a"`,
 		"predicate: []\n": `3: unknown field "predicate"`,
 		"extenders:\n- {urlPrefix: 'http://a', prioritizeVerb: p}\n": `4: extenders[0].weight: Invalid value: 0: must have a positive weight applied to it`,
@@ -243,5 +250,57 @@ func TestMistakesInPolicies(t *testing.T) {
 	}
 	if _, err := openPolicy(t, "apiVersion: v2\nkind: Policy\n"); err == nil || !strings.Contains(err.Error(), "want apiVersion v1 and kind Policy") {
 		t.Errorf("another version: %v", err)
+	}
+}
+
+// TestWeightsTwice: of several weights of one plugin the greatest counts; other priorities have a plugin of their own, and of
+// those the last one.
+func TestWeightsTwice(t *testing.T) {
+	for text, want := range map[string]map[string]int64{
+		"{name: ServiceSpreadingPriority, weight: 8}, {name: EvenPodsSpreadPriority, weight: 3}": {"PodTopologySpread": 8},
+		"{name: EvenPodsSpreadPriority, weight: 3}, {name: SelectorSpreadPriority, weight: 8}":   {"PodTopologySpread": 8},
+		"{name: LeastRequestedPriority, weight: 8}, {name: LeastRequestedPriority, weight: 3}":   {"NodeResourcesLeastAllocated": 3},
+		"{name: ImageLocalityPriority, weight: 2147483646}":                                      {"ImageLocality": 2147483646},
+		"{name: NodeAffinityPriority, weight: 3}, {name: TaintTolerationPriority, weight: 4}":    {"NodeAffinity": 3, "TaintToleration": 4},
+		"{name: InterPodAffinityPriority, weight: 5}":                                            {"InterPodAffinity": 5},
+		"{name: BalancedResourceAllocation, weight: 6}":                                          {"NodeResourcesBalancedAllocation": 6},
+		"{name: EqualPriority}": {},
+		"{name: a, weight: 2000000000, argument: {labelPreference: {label: a}}}, {name: b, weight: 2000000000, argument: {labelPreference: {label: b}}}": {"NodeLabel": 2147483647},
+	} {
+		c, err := openPolicy(t, policy+"hardPodAffinitySymmetricWeight: 0\npredicates: [{name: NoDiskConflict, argument: {serviceAffinity: {}}}]\npriorities: ["+text+"]\n")
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := weights(c); !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+	if _, err := openPolicy(t, policy+"hardPodAffinitySymmetricWeight: 100\n"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOnePreference: a node is good if it meets a single preference, and new labels can make it possible.
+func TestOnePreference(t *testing.T) {
+	c, err := openPolicy(t, policy+`predicates: [{name: rack, argument: {labelsPresence: {labels: [rack], presence: true}}}]
+priorities: [{name: ssd, weight: 3, argument: {labelPreference: {label: ssd, presence: true}}}]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := func(name string, labels map[string]string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	}
+	ssd, none := node("a", map[string]string{"rack": "", "ssd": ""}), node("b", map[string]string{"rack": ""})
+	d := c.Profiles[0].Schedule(&corev1.Pod{}, scheduler.NewSnapshot([]*corev1.Node{ssd, none}, nil))
+	if d.Err != nil || d.Verdicts[0].Total != 300 || d.Verdicts[1].Total != 0 {
+		t.Errorf("%+v, %v", d.Verdicts, d.Err)
+	}
+	for change, want := range map[scheduler.Change]bool{scheduler.NodeLabelsChanged: true, scheduler.NodeTaintsChanged: false} {
+		e := scheduler.Event{Kind: scheduler.NodeUpdated, Change: change, OldNode: node("b", nil), Node: none}
+		if c.Profiles[0].MayHelp(&corev1.Pod{}, []string{"NodeLabel"}, e) != want {
+			t.Errorf("a change of %b helps: %t", change, !want)
+		}
 	}
 }
