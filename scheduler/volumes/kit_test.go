@@ -37,7 +37,12 @@ type server struct {
 	claims  *memory.Store[*corev1.PersistentVolumeClaim]
 	volumes *memory.Store[*corev1.PersistentVolume]
 	classes *memory.Store[*storagev1.StorageClass]
-	in      volumes.Sources
+	// What CSI drivers publish.
+	csiNodes    *memory.Store[*storagev1.CSINode]
+	drivers     *memory.Store[*storagev1.CSIDriver]
+	capacities  *memory.Store[*storagev1.CSIStorageCapacity]
+	attachments *memory.Store[*storagev1.VolumeAttachment]
+	in          volumes.Sources
 
 	mu      sync.Mutex
 	fail    error // of the next writes
@@ -48,15 +53,17 @@ func newServer(t *testing.T) *server {
 	s := &server{
 		t: t, nodes: memory.New[*corev1.Node](), claims: memory.New[*corev1.PersistentVolumeClaim](),
 		volumes: memory.New[*corev1.PersistentVolume](), classes: memory.New[*storagev1.StorageClass](),
+		csiNodes: memory.New[*storagev1.CSINode](), drivers: memory.New[*storagev1.CSIDriver](),
+		capacities: memory.New[*storagev1.CSIStorageCapacity](), attachments: memory.New[*storagev1.VolumeAttachment](),
 	}
 	o := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
 	s.in = volumes.Sources{
 		Nodes: informer.New[*corev1.Node](s.nodes, o), Claims: informer.New[*corev1.PersistentVolumeClaim](s.claims, o),
 		Volumes: informer.New[*corev1.PersistentVolume](s.volumes, o), Classes: informer.New[*storagev1.StorageClass](s.classes, o),
-		CSINodes:    informer.New[*storagev1.CSINode](memory.New[*storagev1.CSINode](), o),
-		CSIDrivers:  informer.New[*storagev1.CSIDriver](memory.New[*storagev1.CSIDriver](), o),
-		Capacities:  informer.New[*storagev1.CSIStorageCapacity](memory.New[*storagev1.CSIStorageCapacity](), o),
-		Attachments: informer.New[*storagev1.VolumeAttachment](memory.New[*storagev1.VolumeAttachment](), o),
+		CSINodes:    informer.New[*storagev1.CSINode](s.csiNodes, o),
+		CSIDrivers:  informer.New[*storagev1.CSIDriver](s.drivers, o),
+		Capacities:  informer.New[*storagev1.CSIStorageCapacity](s.capacities, o),
+		Attachments: informer.New[*storagev1.VolumeAttachment](s.attachments, o),
 	}
 	for _, name := range []string{"n", "m"} {
 		s.nodes.Put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}})
@@ -192,6 +199,16 @@ func with(objects ...any) func(*server) {
 				s.claims.Put(obj)
 			case *corev1.PersistentVolume:
 				s.volumes.Put(obj)
+			case *storagev1.StorageClass:
+				s.classes.Put(obj)
+			case *storagev1.CSINode:
+				s.csiNodes.Put(obj)
+			case *storagev1.CSIDriver:
+				s.drivers.Put(obj)
+			case *storagev1.CSIStorageCapacity:
+				s.capacities.Put(obj)
+			case *storagev1.VolumeAttachment:
+				s.attachments.Put(obj)
 			}
 		}
 	}
