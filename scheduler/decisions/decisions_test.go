@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -207,6 +208,25 @@ func TestRequests(t *testing.T) {
 		l.Handler(path).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
 		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" || w.Body.String() != "decisions can only be read\n" {
 			t.Errorf("%s: %v", method, w)
+		}
+	}
+}
+
+// TestPlainText: a table is text whatever a plugin says, so that no client makes anything else of it.
+func TestPlainText(t *testing.T) {
+	l := decisions.New(decisions.Options{})
+	l.Record(scheduler.Decision{Pod: pod("p"), Err: errors.New("<script>\x01\x02")})
+	server := httptest.NewServer(l.Handler(path)) // which makes out what an answer is that does not say it
+	defer server.Close()
+	for _, at := range []string{path, path + "/ns/p"} {
+		r, err := server.Client().Get(server.URL + at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r.Body)
+		_ = r.Body.Close()
+		if err != nil || r.Header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(string(text), "<script>\x01") {
+			t.Errorf("%s: %v: %q, %v", at, r.Header, text, err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -224,5 +225,23 @@ func TestRead(t *testing.T) {
 	s.err = errors.New("broken")
 	if _, err := load.Read(t.Context(), s); !errors.Is(err, s.err) || err.Error() != "reading pods: broken" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestPending: pods wait in the order of their creation, and then of their names.
+func TestPending(t *testing.T) {
+	all := load.New()
+	for name, age := range map[string]int{"a": 1, "b": 3, "c": 2, "d": 3, "e": 1} {
+		created := metav1.Date(2026, 1, 1, 10-age, 0, 0, 0, time.UTC)
+		if err := all.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, CreationTimestamp: created}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var order []string
+	for _, p := range all.Pending() {
+		order = append(order, p.Name)
+	}
+	if got := strings.Join(order, " "); got != "b d c a e" {
+		t.Errorf("got %s", got)
 	}
 }
