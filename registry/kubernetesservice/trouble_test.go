@@ -433,6 +433,13 @@ func TestForeignCIDRIsKept(t *testing.T) {
 		if err := s.Once(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+		o.Report = nil // nobody has to be told
+		if s, err = kubernetesservice.New(r, store, o); err == nil {
+			err = s.Once(t.Context())
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 		got, _ := get[*networkingv1.ServiceCIDR](t, r, gr.Group, gr.Resource, "", "kubernetes")
 		if (len(got.Status.Conditions) == 1) != c.ready || len(got.Spec.CIDRs) != 1 || got.Spec.CIDRs[0] != c.network || (told == 1) != (c.network != "10.96.0.0/12" && !c.going) {
 			t.Errorf("%s: %+v, told %d times", name, got.Status, told)
