@@ -202,3 +202,27 @@ func TestFailsOnceAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// TestSubPathWhosePlaceIsGone: what cannot be mounted is an error, not a directory of the node's in its place.
+func TestSubPathWhosePlaceIsGone(t *testing.T) {
+	needMounts(t)
+	v, dir := node(t, nil, volume.Options{Logger: quiet()})
+	p := subPathPod(emptyDirVolume("e", ""), "a")
+	prepare(t, v, p)
+	v.SetStep(func(op, path string) error {
+		if op == "bind" {
+			return os.Remove(path)
+		}
+		return nil
+	})
+	const want = `failed to prepare subPath for volumeMount "e" of container "main"`
+	if _, err := v.Mounts(t.Context(), request(p)); err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+	v.SetStep(nil)
+	write(t, "data", mounts(t, v, request(p))["/0"].HostPath, "file")
+	if read(t, v.Path(p, "e"), "a/file") != "data" {
+		t.Error("the sub-path is not mounted afterwards")
+	}
+	release(t, v, dir, p.UID)
+}

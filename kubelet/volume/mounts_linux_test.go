@@ -345,6 +345,7 @@ func TestHugePages(t *testing.T) {
 		"any":      {medium: "HugePages", main: huge("2Mi")},
 		"size":     {medium: "HugePages-2Mi", main: huge("2Mi", "1Gi")},
 		"init":     {medium: "HugePages-2Mi", init: huge("2Mi")},
+		"the same": {medium: "HugePages", main: huge("2Mi"), init: huge("2Mi"), pod: huge("2Mi")},
 		"pod":      {medium: "HugePages", pod: huge("2Mi")},
 		"several":  {medium: "HugePages", main: huge("2Mi"), init: huge("1Gi"), want: "medium: HugePages can't be used if container requests multiple huge page sizes"},
 		"another":  {medium: "HugePages-2Mi", main: huge("1Gi"), want: "medium HugePages-2Mi: hugePages storage requested, but there is no resource request for huge pages"},
