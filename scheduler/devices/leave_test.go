@@ -8,10 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/informer"
@@ -190,5 +192,116 @@ func TestReserveBeforeItIsTold(t *testing.T) {
 		equal(t, "wrote", s.wrote(), "[x has n/gpu-0 for [pods/a]]")
 		cancel()
 		all.Wait()
+	})
+}
+
+// TestLimitsOfFind: an allocator has ten seconds for a node, if nothing else is said.
+func TestLimitsOfFind(t *testing.T) {
+	for said, want := range map[time.Duration]time.Duration{0: 10 * time.Second, time.Second: time.Second, devices.Unlimited: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t)
+			var left time.Duration
+			d := devices.New(s.in, s, func(devices.State) (devices.Allocate, error) {
+				return func(ctx context.Context, _ *corev1.Node, _ []*resourcev1.ResourceClaim) ([]resourcev1.AllocationResult, error) {
+					if end, ok := ctx.Deadline(); ok {
+						left = time.Until(end)
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					return nil, nil
+				}, nil
+			}, devices.Options{FindTimeout: said})
+			s.in.Claims.Put(claim("x"))
+			s.in.Classes.Put(&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}})
+			got, result := look(t, d, pod("a", "x"), "n"), "node n: timed out trying to allocate devices"
+			if want == 0 {
+				result = none
+			}
+			equal(t, said.String(), got, result)
+			if left != want {
+				t.Errorf("%s: an allocator has %s, want %s", said, left, want)
+			}
+		})
+	}
+}
+
+// TestAllocatorFails: a pod is told why there is no choice of devices; nothing found is worth nothing.
+func TestAllocatorFails(t *testing.T) {
+	run(t, devices.Options{}, func(t *testing.T, s *server, d *devices.Devices) {
+		s.put(claim("x"))
+		broken := devices.New(s.in, s, func(devices.State) (devices.Allocate, error) { return nil, errors.New("broken") }, devices.Options{})
+		equal(t, "broken", look(t, broken, pod("a", "x"), "n"), "broken")
+		claims, err := d.Of(pod("a", "x"))
+		if err != nil || claims.Score(nil) != 0 {
+			t.Errorf("%v, score of nothing %d", err, claims.Score(nil))
+		}
+	})
+}
+
+// TestOtherAllocators: devices that another scheduler gave, without saying when, are waited for as long as it takes.
+func TestOtherAllocators(t *testing.T) {
+	run(t, devices.Options{}, func(t *testing.T, s *server, d *devices.Devices) {
+		s.put(claim("x", func(c *resourcev1.ResourceClaim) {
+			c.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{
+				{Request: "r", Driver: driver, Pool: "n", Device: "gpu-0", BindingConditions: []string{"ready"}},
+			}}}
+		}))
+		time.Sleep(time.Hour)
+		equal(t, "an hour later", look(t, d, pod("a", "x"), "n"), "nothing")
+	})
+}
+
+// TestChangedWhileReserved: a claim that changes otherwise keeps the devices that are reserved for it.
+func TestChangedWhileReserved(t *testing.T) {
+	run(t, devices.Options{}, func(t *testing.T, s *server, d *devices.Devices) {
+		s.put(claim("x"))
+		s.put(claim("y"))
+		reserve(t, d, pod("a", "x"), "n")
+		s.edit("x", func(c *resourcev1.ResourceClaim) { c.Labels = map[string]string{"a": "b"} })
+		equal(t, "another claim", look(t, d, pod("b", "y"), "n"), "n/gpu-1")
+		equal(t, "the claim", look(t, d, pod("c", "x"), "n"), "resource claim ns/x is in the process of being allocated")
+	})
+}
+
+// TestSharedWithoutCapacity: any number of claims can have a device that has nothing to be used up.
+func TestSharedWithoutCapacity(t *testing.T) {
+	run(t, devices.Options{}, func(t *testing.T, s *server, d *devices.Devices) {
+		s.slices.Put(slice("n", device("open", func(d *resourcev1.Device) { d.AllowMultipleAllocations = ptr.To(true) })))
+		for _, name := range []string{"x", "y", "z"} {
+			s.put(claim(name))
+		}
+		undo := reserve(t, d, pod("a", "x"), "n")
+		reserve(t, d, pod("b", "y"), "n")
+		equal(t, "a third", look(t, d, pod("c", "z"), "n"), "n/open")
+		undo()
+		equal(t, "after the undo", look(t, d, pod("c", "z"), "n"), "n/open")
+	})
+}
+
+// TestReservedForGroup: a claim that is reserved for the pod's group is reserved for the pod as well, and a failed Bind writes
+// nothing about the group.
+func TestReservedForGroup(t *testing.T) {
+	run(t, devices.Options{}, func(t *testing.T, s *server, d *devices.Devices) {
+		s.put(claim("x"))
+		reserve(t, d, pod("other", "x"), "n")
+		if err := d.Bind(t.Context(), pod("other", "x"), "n"); err != nil {
+			t.Fatal(err)
+		}
+		s.edit("x", func(c *resourcev1.ResourceClaim) {
+			c.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "g", UID: "g"}}
+		})
+		member := pod("a", "x")
+		member.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
+		reserve(t, d, member, "n")
+		tried := 0
+		s.mu.Lock()
+		s.before = func(string, *resourcev1.ResourceClaim) error {
+			tried++
+			return errors.New("refused")
+		}
+		s.mu.Unlock()
+		if err := d.Bind(t.Context(), member, "n"); err == nil || tried != 1 {
+			t.Errorf("%d writes: %v", tried, err)
+		}
 	})
 }

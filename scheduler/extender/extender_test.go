@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -110,6 +111,7 @@ func TestFilter(t *testing.T) {
 	}{
 		"by name":                 {true, mixed, want, ""},
 		"by node":                 {false, `{"Nodes":{"items":[{"metadata":{"name":"a"}}]},"FailedNodes":{"b":"too warm"},"FailedAndUnresolvableNodes":{"c":"broken"}}`, want, ""},
+		"nodes, not names":        {true, `{"Nodes":{"items":[{"metadata":{"name":"a"}}]},"FailedNodes":{"b":"too warm"},"FailedAndUnresolvableNodes":{"c":"broken"}}`, want, ""},
 		"names are not asked for": {false, mixed, nil, "0/4 nodes are available: 1 broken, 1 too warm."},
 		"lower case":              {true, `{"nodenames":["a","b","c","d"]}`, []string{"a 0", "b 0", "c 0", "d 0"}, ""},
 		"none":                    {true, `{"NodeNames":[],"FailedNodes":{"a":"x","b":"x","c":"y","d":"y"}}`, nil, "0/4 nodes are available: 2 x, 2 y."},
@@ -275,6 +277,73 @@ func TestManagedResources(t *testing.T) {
 		p.answer = func(w http.ResponseWriter) { _, _ = w.Write([]byte("{}")) }
 		if err := e.Bind(t.Context(), asking, "a"); errors.Is(err, scheduler.ErrDeclined) == c.asked {
 			t.Errorf("%s: binding: %v", name, err)
+		}
+	}
+}
+
+// TestNoVerbs: what has no verb is not asked, whoever wants to know.
+func TestNoVerbs(t *testing.T) {
+	p := serve(t, `{"Error":"asked"}`)
+	config := p.config()
+	config.Filter, config.Prioritize, config.Preempt, config.Bind = "", "", "", ""
+	e, infos := start(t, config), []*scheduler.NodeInfo{scheduler.NewNodeInfo(nodes("a")[0])}
+	if refusals, err := e.Winnow(t.Context(), pod("p"), infos); err != nil || len(refusals) != 1 || refusals[0] != nil {
+		t.Errorf("winnowed: %v, %v", refusals, err)
+	}
+	if scores, err := e.Rate(t.Context(), pod("p"), infos); err != nil || scores != nil {
+		t.Errorf("rated: %v, %v", scores, err)
+	}
+	if e.Weight() != 0 || e.Preempts() || len(p.asked) > 0 {
+		t.Errorf("weight %d, preempts: %t, asked %q", e.Weight(), e.Preempts(), p.asked)
+	}
+	if e := start(t, p.config()); e.Weight() != 2 || !e.Preempts() {
+		t.Errorf("with verbs: weight %d, preempts: %t", e.Weight(), e.Preempts())
+	}
+}
+
+// TestCloseIdleConnections: connections are kept between questions, until they are not needed any more.
+func TestCloseIdleConnections(t *testing.T) {
+	closed := make(chan struct{}, 2)
+	p := &program{Server: httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "{}") }))}
+	opened := 0
+	p.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			opened++
+		case http.StateClosed:
+			closed <- struct{}{}
+		}
+	}
+	p.StartTLS()
+	t.Cleanup(p.Close)
+	e := start(t, p.config())
+	for range 2 {
+		if err := e.Bind(t.Context(), pod("p"), "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.CloseIdleConnections()
+	<-closed
+	if opened != 1 {
+		t.Errorf("%d connections", opened)
+	}
+}
+
+// TestReview: budgets that would be violated are told, and heard.
+func TestReview(t *testing.T) {
+	victim := pod("v")
+	victim.Spec.NodeName = "a"
+	trial := (&scheduler.Profile{}).Trial(pod("p"), scheduler.NewSnapshot(nodes("a"), []*corev1.Pod{victim}))
+	for _, byName := range []bool{false, true} {
+		p := serve(t, `{"NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"uid-v"}],"NumPDBViolations":3}}}`)
+		config := p.config()
+		config.NodeCacheCapable = byName
+		left, err := start(t, config).Review(t.Context(), trial, map[string]plugins.Victims{"a": {Pods: []*corev1.Pod{victim}, Violations: 2}})
+		if err != nil || len(left) != 1 || left["a"].Violations != 3 || len(left["a"].Pods) != 1 || left["a"].Pods[0] != victim {
+			t.Errorf("by name %t: %+v, %v", byName, left, err)
+		}
+		if asked := strings.Join(p.asked, ""); !strings.Contains(asked, `"NumPDBViolations":2`) || !strings.HasPrefix(asked, `/base/preempt {"Pod":{"metadata":{"name":"p"`) {
+			t.Errorf("by name %t: asked %s", byName, asked)
 		}
 	}
 }

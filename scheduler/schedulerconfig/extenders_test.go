@@ -12,12 +12,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/scheduler"
+	"github.com/keelson-dev/keelson/scheduler/plugins"
 	"github.com/keelson-dev/keelson/scheduler/schedulerconfig"
 )
 
@@ -39,8 +41,20 @@ func TestNamesOfExtenders(t *testing.T) {
 	}
 }
 
-// TestManagedResources: they have names of extended resources.
+// TestManagedResources: they have names of extended resources, and the extender is asked about pods that name them.
 func TestManagedResources(t *testing.T) {
+	c := open(t, "extenders: [{urlPrefix: http://a, filterVerb: f, managedResources: [{name: a.b/c}, {name: a.b/d, ignoredByScheduler: true}]}]\n")
+	asks := c.Profiles[0].Plugins[len(c.Profiles[0].Plugins)-1].Plugin.(scheduler.AskSkipper)
+	for resource, skipped := range map[corev1.ResourceName]bool{"a.b/c": false, "a.b/d": false, "a.b/e": true} {
+		p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{}}}}
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{resource: {}}
+		if asks.SkipAsk(p) != skipped {
+			t.Errorf("%s: skipped is not %t", resource, skipped)
+		}
+	}
+	if fit := find[plugins.NodeResourcesFit](c.Profiles[0]); !slices.Equal(fit.Ignored, []string{"a.b/d"}) {
+		t.Errorf("left to the extender: %v", fit.Ignored)
+	}
 	long := strings.Repeat("a", 60) + "." + strings.Repeat("b", 60) + "." + strings.Repeat("c", 60) + "." + strings.Repeat("d", 61)
 	for name, want := range map[string]string{
 		"a.b/c":              "",

@@ -103,6 +103,7 @@ func TestOrders(t *testing.T) {
 	const name = "    filter: {enabled: [{name: NodeAffinity}, {name: NodeName}]}\n"
 	for text, want := range map[string]string{
 		name: "NodeAffinity 5, NodeName 0",
+		"    filter: {disabled: [{name: NodePorts}], enabled: [{name: NodeAffinity}]}\n":                                                                "NodeAffinity 5, NodeName 0", // in place of what is enabled everywhere
 		name + "    preFilter: {enabled: [{name: NodeName}, {name: NodeAffinity}]}\n":                                                                   "NodeAffinity 5, NodeName 0",
 		"    preFilter: {enabled: [{name: NodeAffinity}, {name: NodeName}]}\n":                                                                          "NodeName 0, NodeAffinity 5",
 		"    multiPoint: {enabled: [{name: PrioritySort}, {name: DefaultBinder}, {name: NodeAffinity}, {name: NodeName}], disabled: [{name: \"*\"}]}\n": "NodeAffinity 1, NodeName 0",

@@ -187,7 +187,11 @@ func TestAvoidPods(t *testing.T) {
 	owned := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", UID: "u", Controller: &yes}}}}
 	nodes = append(nodes, node("d", strings.Replace(avoid, "ReplicaSet", "StatefulSet", 1)))
 	set := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", UID: "u", Controller: &yes}}}}
-	for pod, want := range map[*corev1.Pod][]int64{owned: {0, 100, 100, 100}, set: {100, 100, 100, 100}, {}: {100, 100, 100, 100}} {
+	nodes = append(nodes, node("e", strings.Replace(avoid, "ReplicaSet", "ReplicationController", 1)), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "f"}})
+	replicated := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicationController", UID: "u", Controller: &yes}}}}
+	for pod, want := range map[*corev1.Pod][]int64{
+		owned: {0, 100, 100, 100, 100, 100}, set: {100, 100, 100, 100, 100, 100}, replicated: {100, 100, 100, 100, 0, 100}, {}: {100, 100, 100, 100, 100, 100},
+	} {
 		d := c.Profiles[0].Schedule(pod, scheduler.NewSnapshot(nodes, nil))
 		for i, v := range d.Verdicts {
 			if v.Total != want[i] {

@@ -98,6 +98,9 @@ clientConnection: {kubeconfig: /k, qps: 7.5, burst: 9, contentType: application/
 profiles:
 - pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: 60}}, {name: DynamicResources, args: {filterTimeout: 3s, bindingTimeout: 1s}}]
 `)
+	if e := open(t, "leaderElection: {leaderElect: true}\n").Election; !e.Enabled || !e.Explicit {
+		t.Errorf("a leader is elected: %+v", e)
+	}
 	open(t, "percentageOfNodesToScore: 0\n") // upstream's default, which stands for all here
 	c.Profiles = nil
 	if diff := cmp.Diff(&schedulerconfig.Config{
