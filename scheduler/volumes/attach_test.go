@@ -86,6 +86,7 @@ func TestAddOf(t *testing.T) {
 		"to be made for a former plugin":          {nil, []any{of("", "former"), former("kubernetes.io/aws-ebs"), here}, "ebs.csi.aws.com/\x00ns/x"},
 		"for one, without driver":                 {nil, []any{of("", "former"), former("kubernetes.io/aws-ebs")}, ""},
 		"for one without limits":                  {nil, []any{of("", "former"), former("kubernetes.io/azure-file"), here}, ""},
+		"of a class without a driver":             {nil, []any{of("", "former"), former(""), here}, ""},
 		"of no class":                             {nil, []any{of("", "none"), here}, ""},
 		"no claim":                                {nil, []any{here}, `looking up PVC ns/x: persistentvolumeclaim "x" not found`},
 		"no name":                                 {inline(pod("a", "").Spec.Volumes[0].VolumeSource), nil, "PersistentVolumeClaim had no name"},

@@ -123,7 +123,10 @@ func (s *server) Update(_ context.Context, to client.Target, obj runtime.Object,
 	}
 	switch obj := obj.(type) {
 	case *corev1.PersistentVolume:
-		was, _ := s.volumes.Get("", obj.Name)
+		was, ok := s.volumes.Get("", obj.Name)
+		if !ok {
+			return nil, apierrors.NewNotFound(corev1.Resource("persistentvolumes"), obj.Name)
+		}
 		if err := conflict(was, obj); err != nil {
 			return nil, err
 		}
@@ -131,7 +134,10 @@ func (s *server) Update(_ context.Context, to client.Target, obj runtime.Object,
 		s.written = append(s.written, fmt.Sprintf("%s for %s/%s %s %s", obj.Name, ref.Namespace, ref.Name, ref.UID, obj.Annotations[byUs]))
 		return s.volumes.Put(obj), nil
 	case *corev1.PersistentVolumeClaim:
-		was, _ := s.claims.Get(obj.Namespace, obj.Name)
+		was, ok := s.claims.Get(obj.Namespace, obj.Name)
+		if !ok {
+			return nil, apierrors.NewNotFound(corev1.Resource("persistentvolumeclaims"), obj.Name)
+		}
 		if err := conflict(was, obj); err != nil {
 			return nil, err
 		}
