@@ -155,7 +155,7 @@ func TestSwelling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `"message":"Request entity too large: the object takes more than 50331648 bytes of memory, since its lists have too many elements"`
+	const want = `"message":"Request entity too large: the object takes more than 50331648 bytes of memory, since its lists have too many elements, or its quantities too large exponents"`
 	containers := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[` + elements("{}", n) + `]}}`
 	for name, c := range map[string]struct{ method, path, media, body string }{
 		"protobuf":      {http.MethodPost, path, protobuf, string(wire)},
@@ -183,7 +183,7 @@ func TestSwellingPatches(t *testing.T) {
 	if code, _, body := do(t, config, http.MethodPost, path, "application/json", `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`); code != http.StatusCreated {
 		t.Fatal(code, body)
 	}
-	const want = `"message":"Request entity too large: the object takes more than 50331648 bytes of memory, since its lists have too many elements"`
+	const want = `"message":"Request entity too large: the object takes more than 50331648 bytes of memory, since its lists have too many elements, or its quantities too large exponents"`
 	containers := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[` + elements("{}", 500_000) + `]}}`
 	for name, c := range map[string]struct{ path, media, body string }{
 		"JSON":      {"/a", "application/json-patch+json", `[{"op":"replace","path":"/spec/containers","value":[` + elements("{}", 500_000) + `]}]`},
@@ -197,6 +197,70 @@ func TestSwellingPatches(t *testing.T) {
 		used := allocated(func() { code, _, body = do(t, config, http.MethodPatch, path+c.path, c.media, c.body) })
 		if code != http.StatusRequestEntityTooLarge || !strings.Contains(body, want) || used > 400<<20 {
 			t.Errorf("%s: %d %.300s, %d bytes allocated", name, code, body, used)
+		}
+	}
+}
+
+// TestLargeExponents: a quantity of a few bytes that is a number of a hundred million digits is refused before anybody parses
+// or compares it, which would take minutes; where a text is no quantity, it is nothing special.
+func TestLargeExponents(t *testing.T) {
+	config := serve(t)
+	const path, protobuf = "/api/v1/namespaces/default/pods", "application/vnd.kubernetes.protobuf"
+	const want = `or its quantities too large exponents"`
+	pod := func(name, quantity string) string {
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name + `"},"spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":` + quantity + `}}}]}}`
+	}
+	wire := func(quantity string) string {
+		message := func(field byte, payload string) string {
+			return string(binary.AppendUvarint([]byte{field<<3 | 2}, uint64(len(payload)))) + payload
+		}
+		entry := message(1, "cpu") + message(2, message(1, quantity))
+		data, err := codec.Envelope(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, []byte(message(2, message(2, message(8, message(1, entry))))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	for _, name := range []string{"a", "e5"} {
+		if code, _, body := do(t, config, http.MethodPost, path, "application/json", pod(name, `"1e-9"`)); code != http.StatusCreated {
+			t.Fatal(code, body)
+		}
+	}
+	const limits = `{"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"1\u0065-99999999"}}}]}}`
+	for name, c := range map[string]struct{ method, path, media, body string }{
+		"JSON":            {http.MethodPost, path, "application/json", pod("b", `"1e-99999999"`)},
+		"a number":        {http.MethodPost, path, "application/json", pod("b", `1e-99999999`)},
+		"a large number":  {http.MethodPost, path, "application/json", pod("b", `"1E99999999"`)},
+		"around an int32": {http.MethodPost, path, "application/json", pod("b", `"8099999909E9999099999999995"`)},
+		"YAML":            {http.MethodPost, path, "application/yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec: {containers: [{name: c, image: i, resources: {requests: {cpu: '1e-99999999'}}}]}"},
+		"protobuf":        {http.MethodPost, path, protobuf, wire("1e-99999999")},
+		"update":          {http.MethodPut, path + "/a", "application/json", pod("a", `"1e-99999999"`)},
+		"status":          {http.MethodPut, path + "/a/status", "application/json", pod("a", `"1e-99999999"`)},
+		"elsewhere":       {http.MethodPost, "/api/v1/namespaces/default/configmaps", "application/json", pod("b", `"1e-99999999"`)},
+		"a JSON patch":    {http.MethodPatch, path + "/a", "application/json-patch+json", `[{"op":"replace","path":"/spec/containers/0/resources/limits/cpu","value":"1\u0065-99999999"}]`},
+		"a merge patch":   {http.MethodPatch, path + "/a", "application/merge-patch+json", limits},
+		"a strategic one": {http.MethodPatch, path + "/a", "application/strategic-merge-patch+json", limits},
+		"apply":           {http.MethodPatch, path + "/a?fieldManager=me", applyYAML, pod("a", `"1\u0065-99999999"`)},
+		"many small ones": {http.MethodPost, "/api/v1/namespaces/default/resourcequotas", "application/json", `{"metadata":{"name":"q"},"spec":{"hard":{` + elements(`"x":"1e-999"`, 5000) + `}}}`},
+	} {
+		if code, _, body := do(t, config, c.method, c.path, c.media, c.body); code != http.StatusRequestEntityTooLarge || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %.300s", name, code, body)
+		}
+	}
+	for name, body := range map[string]string{
+		"a page size": `{"metadata":{"name":"b"},"spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"1","memory":"1Gi","hugepages-1e-99999999":"1"}}}]}}`,
+		"a medium":    `{"metadata":{"name":"b"},"spec":{"containers":[{"name":"c","image":"i"}],"volumes":[{"name":"v","emptyDir":{"medium":"HugePages-1e-99999999"}}]}}`,
+	} {
+		if code, _, body := do(t, config, http.MethodPost, path+"?dryRun=All", "application/json", body); code != http.StatusUnprocessableEntity && code != http.StatusCreated {
+			t.Errorf("%s: %d %.300s", name, code, body)
+		}
+	}
+	for name, c := range map[string]struct{ media, body string }{
+		"configmaps":     {"application/json", `{"metadata":{"name":"m","labels":{"commit":"1e45678"}},"data":{"x":"1e-99999999"}}`},
+		"resourcequotas": {"application/json", `{"metadata":{"name":"m","annotations":{"x":"1e-99999999"}},"spec":{"hard":{"pods":"1e1","cpu":"1e-1000"}}}`},
+	} {
+		if code, _, body := do(t, config, http.MethodPost, "/api/v1/namespaces/default/"+name, c.media, c.body); code != http.StatusCreated {
+			t.Errorf("%s: %d %.300s", name, code, body)
 		}
 	}
 }

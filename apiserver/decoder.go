@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/keelson-dev/keelson/internal/boundedquantity"
 	"github.com/keelson-dev/keelson/internal/boundedyaml"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/registry/codec"
@@ -110,14 +111,14 @@ func (d *decoder) decodeProtobuf(data []byte, into runtime.Object, want schema.G
 // times its size; {} in a list of containers takes 250 times.
 const memoryFactor = 16
 
-// checkMemory refuses, before it is decoded, an object that would take too much memory.
+// checkMemory refuses, before it is decoded, an object that would take too much memory, or whose quantities would take long.
 func (d *decoder) checkMemory(data []byte, into runtime.Object) error {
 	limit := memoryFactor * int(d.maxBody)
-	if len(data) < limit>>12 {
+	if len(data) < limit>>12 && !boundedquantity.Suspicious(data) {
 		return nil // too small to grow over the limit, whatever is in it
 	}
 	if d.footprints.Of(data, into, limit) > limit {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the object takes more than %d bytes of memory, since its lists have too many elements", limit))
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the object takes more than %d bytes of memory, since its lists have too many elements, or its quantities too large exponents", limit))
 	}
 	return nil
 }

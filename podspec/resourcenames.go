@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/keelson-dev/keelson/internal/boundedquantity"
 )
 
 func isHugePage(name corev1.ResourceName) bool {
@@ -14,7 +16,7 @@ func isHugePage(name corev1.ResourceName) bool {
 
 // divisibleByPage reports whether q is a multiple of the page size in name.
 func divisibleByPage(name corev1.ResourceName, q resource.Quantity) bool {
-	page, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
+	page, err := boundedquantity.Parse(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
 	if err != nil || page.Sign() <= 0 || page.MilliValue()%1000 != 0 || page.Value() == 0 {
 		return false
 	}

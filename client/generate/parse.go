@@ -5,8 +5,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/keelson-dev/keelson/internal/boundedquantity"
 )
 
 // Labels reads labels as flags carry them: "app=web,tier=front". No text is no labels.
@@ -79,7 +80,7 @@ func Resources(text string) (corev1.ResourceList, error) {
 		if len(parts) != 2 {
 			return nil, fmt.Errorf("Invalid argument syntax %v, expected <resource>=<value>", statement) //nolint:staticcheck // kubectl's words
 		}
-		amount, err := resource.ParseQuantity(parts[1])
+		amount, err := boundedquantity.Parse(parts[1])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", statement, err)
 		}

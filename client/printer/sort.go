@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/keelson-dev/keelson/internal/boundedquantity"
 )
 
 // sorted sorts rows and items by the values at a path.
@@ -162,11 +164,11 @@ func less(a, b reflect.Value) (bool, error) {
 
 // lessText compares quantities in JSON by what they mean.
 func lessText(a, b string) bool {
-	x, err := resource.ParseQuantity(a)
+	x, err := boundedquantity.Parse(a)
 	if err != nil {
 		return a < b
 	}
-	y, err := resource.ParseQuantity(b)
+	y, err := boundedquantity.Parse(b)
 	if err != nil {
 		return a < b
 	}

@@ -5,8 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/boundedquantity"
 )
 
 // bind writes what is missing of a binding: the volume and its status first, then the claim and its status. After an
@@ -85,7 +86,7 @@ func boundStatus(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolum
 	// A bound claim may differ on purpose: its file system may not have grown with the volume yet.
 	if claim.Status.Phase != corev1.ClaimBound {
 		status.Capacity = pv.Spec.Capacity.DeepCopy()
-		if before, err := resource.ParseQuantity(pv.Annotations[sizeBefore]); err == nil {
+		if before, err := boundedquantity.Parse(pv.Annotations[sizeBefore]); err == nil {
 			status.Capacity[corev1.ResourceStorage] = before
 		}
 	}

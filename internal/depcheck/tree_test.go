@@ -19,7 +19,7 @@ const module = "github.com/keelson-dev/keelson"
 const everything = "*"
 
 // anyone lists packages that every package may import.
-func anyone() []string { return []string{"internal/atomicfile"} }
+func anyone() []string { return []string{"internal/atomicfile", "internal/boundedquantity"} }
 
 // siblings lists, for each path, which packages of other top-level packages the packages below it may import outside
 // tests. They are contract roots; exceptions give their reason.
@@ -380,6 +380,7 @@ func limits() map[string]int {
 		"internal/upstream/controlplane":      440, // certificates, kubeconfigs, containerd
 		"internal/apireference":               90,  // API types
 		"internal/boundedcbor":                6,
+		"internal/boundedquantity":            8, // the type of quantities
 		"internal/boundedyaml":                6,
 		"internal/configfile":                 70, // validation's field errors
 		"internal/clusterprocess":             220,

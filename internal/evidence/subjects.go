@@ -21,14 +21,14 @@ type Subject struct {
 func Subjects() []Subject {
 	library := []string{
 		"admission", "apiserver", "authn", "authz", "client", "cluster", "component", "controllers", "cri", "dns", "events", "flowcontrol", "go.mod", "informer", "kubelet",
-		"lifecycle", "networkpolicy", "node", "overlay", "pki", "podspec", "proxy", "registry", "scheduler", "storage", "tracing", "internal/apireference", "internal/atomicfile", "internal/bootstraptoken", "internal/boundedcbor",
+		"lifecycle", "networkpolicy", "node", "overlay", "pki", "podspec", "proxy", "registry", "scheduler", "storage", "tracing", "internal/apireference", "internal/atomicfile", "internal/bootstraptoken", "internal/boundedcbor", "internal/boundedquantity",
 		"internal/boundedyaml", "internal/configfile", "internal/cronschedule", "internal/inmemory", "internal/jsonpatch", "internal/jsonpost", "internal/nfnetlink", "internal/nft", "internal/pause", "internal/quota", "internal/restclient",
 		"internal/signingrequest", "internal/strategicpatch", "internal/upgrade",
 	}
 	program := append([]string{"examples/cluster"}, library...)
 	node := append([]string{"cni", "tools/node"}, program...)
 	store := []string{
-		"admission", "apiserver", "authn", "authz", "bench/soak", "flowcontrol", "go.mod", "informer", "internal/atomicfile", "internal/boundedcbor", "internal/boundedyaml", "internal/jsonpatch",
+		"admission", "apiserver", "authn", "authz", "bench/soak", "flowcontrol", "go.mod", "informer", "internal/atomicfile", "internal/boundedcbor", "internal/boundedquantity", "internal/boundedyaml", "internal/jsonpatch",
 		"internal/linear", "internal/pause", "internal/strategicpatch", "node/filelock", "pki", "podspec", "registry", "storage",
 	}
 	measuring := func(by string, what []string) []string {

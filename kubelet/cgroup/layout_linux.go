@@ -18,9 +18,9 @@ import (
 	libcgroups "github.com/opencontainers/cgroups"
 	v1 "github.com/opencontainers/cgroups/fs"
 	v2 "github.com/opencontainers/cgroups/fs2"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/keelson-dev/keelson/cri"
+	"github.com/keelson-dev/keelson/internal/boundedquantity"
 )
 
 // controllers lists the controllers that a Tree uses.
@@ -321,7 +321,7 @@ func mkdir(dir string) error {
 func pageSizes() map[string]int64 {
 	out := map[string]int64{}
 	for _, name := range libcgroups.HugePageSizes() {
-		q, err := resource.ParseQuantity(strings.TrimSuffix(name, "B") + "i")
+		q, err := boundedquantity.Parse(strings.TrimSuffix(name, "B") + "i")
 		if err == nil {
 			out[name] = q.Value()
 		}

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keelson-dev/keelson/internal/boundedquantity"
 	"github.com/keelson-dev/keelson/podspec/qos"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	helpers "k8s.io/component-helpers/resource"
 
 	"github.com/keelson-dev/keelson/podspec/restart"
@@ -160,7 +160,7 @@ func pageSize(name corev1.ResourceName) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
-	q, _ := resource.ParseQuantity(size) // zero if invalid
+	q, _ := boundedquantity.Parse(size) // zero if invalid
 	return q.Value(), q.Sign() > 0
 }
 

@@ -158,7 +158,7 @@ func (s *script) lists(ids ...string) {
 		if name, ill := strings.CutSuffix(id, "!"); ill {
 			d.ID, d.Health = name, devices.Unhealthy
 		}
-		if at := strings.IndexByte(d.GetID(), '@'); at > 0 {
+		if at := strings.IndexByte(d.GetID(), '@'); at > 0 && at+1 < len(d.GetID()) {
 			d.Topology = &devices.TopologyInfo{Nodes: []*devices.NUMANode{{ID: int64(d.GetID()[at+1] - '0')}}}
 		}
 		s.list = append(s.list, d)

@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/keelson-dev/keelson/internal/boundedquantity"
 )
 
 // Signal names something that can run short.
@@ -215,7 +217,7 @@ func parseValue(text string) (Value, error) {
 		}
 		return Value{Share: float32(share) / 100}, nil
 	}
-	quantity, err := resource.ParseQuantity(text)
+	quantity, err := boundedquantity.Parse(text)
 	return Value{Quantity: quantity}, err
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/keelson-dev/keelson/internal/boundedquantity"
 	"github.com/keelson-dev/keelson/podspec/restart"
 )
 
@@ -176,7 +177,7 @@ func podMemoryLimit(pod *corev1.Pod) int64 {
 func hugePageSize(pod *corev1.Pod, medium corev1.StorageMedium) (resource.Quantity, error) {
 	var wanted, found resource.Quantity
 	if suffix, ok := strings.CutPrefix(string(medium), string(corev1.StorageMediumHugePagesPrefix)); ok {
-		q, err := resource.ParseQuantity(suffix)
+		q, err := boundedquantity.Parse(suffix)
 		if err != nil {
 			return q, fmt.Errorf("storage medium %q: %w", medium, err)
 		}
@@ -195,7 +196,7 @@ func hugePageSize(pod *corev1.Pod, medium corev1.StorageMedium) (resource.Quanti
 			if !ok {
 				continue
 			}
-			q, err := resource.ParseQuantity(suffix)
+			q, err := boundedquantity.Parse(suffix)
 			if err != nil {
 				return q, fmt.Errorf("resource %q: %w", name, err)
 			}

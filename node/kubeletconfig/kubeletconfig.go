@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/boundedquantity"
 	"github.com/keelson-dev/keelson/internal/configfile"
 	"github.com/keelson-dev/keelson/kubelet/eviction"
 	"github.com/keelson-dev/keelson/kubelet/garbage"
@@ -311,7 +312,7 @@ func (r *reader) upkeep() {
 		r.wrong("containerLogMaxFiles", errors.New("must be greater than 1"))
 	}
 	if f.ContainerLogMaxSize != "" {
-		size, err := resource.ParseQuantity(f.ContainerLogMaxSize)
+		size, err := boundedquantity.Parse(f.ContainerLogMaxSize)
 		if err == nil && size.Value() <= 0 {
 			err = errors.New("must be positive")
 		}

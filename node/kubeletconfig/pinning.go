@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
 
+	"github.com/keelson-dev/keelson/internal/boundedquantity"
 	"github.com/keelson-dev/keelson/kubelet/pinning"
 	"github.com/keelson-dev/keelson/kubelet/pinning/cpus"
 	"github.com/keelson-dev/keelson/kubelet/pinning/memory"
@@ -115,7 +116,7 @@ func (r *reader) reserved(field string, amounts map[string]string) corev1.Resour
 			r.wrong(field, fmt.Errorf("cannot reserve %q resource", name))
 			continue
 		}
-		q, err := resource.ParseQuantity(amounts[name])
+		q, err := boundedquantity.Parse(amounts[name])
 		switch {
 		case err != nil:
 			r.wrong(field, fmt.Errorf("failed to parse quantity %q for %q resource: %w", amounts[name], name, err))

@@ -50,6 +50,34 @@ func enveloped(t *testing.T, raw []byte) []byte {
 	return data
 }
 
+// TestQuantities: a quantity counts by its exponent, wherever it stands, and other texts do not.
+func TestQuantities(t *testing.T) {
+	var f codec.Footprints
+	of := func(quantity string) int {
+		return f.Of([]byte(`{"spec":{"overhead":{"cpu":`+quantity+`}}}`), newPod(), plenty)
+	}
+	wire := func(quantity string) int {
+		raw := nested(2, nested(2, nested(8, nested(1, append(nested(1, []byte("cpu")), nested(2, nested(1, []byte(quantity)))...)))))
+		return f.Of(enveloped(t, raw), newPod(), plenty)
+	}
+	plain := of(`"1m"`)
+	for quantity, want := range map[string]int{
+		`"1"`: 0, `1`: 0, `"1e3"`: 3, `1e3`: 3, `"1e-1000"`: 1000, `"1\u0065-1000"`: 1000, `"1e99999999999"`: 1<<31 - 1, `"x"`: 0, `null`: 0, `{}`: 0, `[]`: 0,
+	} {
+		if got := of(quantity); got < want<<10 || got > want<<10+plain+100 {
+			t.Errorf("%s counts %d", quantity, got)
+		}
+	}
+	for quantity, want := range map[string]int{"1": 0, "1e3": 3, "1e-1000": 1000, "1e99999999999": 1<<31 - 1} {
+		if got := wire(quantity); got < want<<10 || got > want<<10+1000 {
+			t.Errorf("%s on the wire counts %d", quantity, got)
+		}
+	}
+	if got := f.Of([]byte(`{"metadata":{"name":"1e-1000","labels":{"a":"1e1000"}},"spec":{"priority":1e1000}}`), newPod(), plenty); got > 1000 {
+		t.Errorf("other texts count %d", got)
+	}
+}
+
 // TestFootprint: data that is small on the wire but large in memory is counted as large. Decoding it takes as
 // much as was counted, or up to half as much again, since lists grow in steps.
 func TestFootprint(t *testing.T) {

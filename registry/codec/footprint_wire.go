@@ -31,6 +31,12 @@ func (r *reader) message(s *shape, data []byte) {
 // field counts one occurrence of a field.
 func (r *reader) field(s *shape, f part) {
 	switch s.kind {
+	case reflect.Invalid:
+		if s.quantity {
+			for text, rest := next(f.payload); rest != nil && r.total <= r.limit; text, rest = next(rest) {
+				r.quantity(text.payload)
+			}
+		}
 	case reflect.Struct:
 		r.message(s, f.payload)
 	case reflect.Pointer:
