@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -141,6 +142,7 @@ func TestUpdate(t *testing.T) {
 		"one more":                   {old: secret(second), obj: secret(both), change: root, refusal: fmt.Sprintf(first, `["a.example.com","b.example.com"]`)},
 		"back again":                 {old: secret(), obj: secret(second), change: root, refusal: `Secret "x" is invalid: metadata.annotations[keelson.dev/initializers]: Invalid value: null: field is immutable once initialization has completed`},
 		"after all":                  {old: secret(rejected), obj: secret(second), change: root, refusal: `Secret "x" is invalid: metadata.annotations[keelson.dev/initializers].result: Invalid value: null: field is immutable`},
+		"done after a rejection":     {old: secret(rejected), obj: secret(strings.Replace(rejected, `{"name":"b.example.com"}`, "", 1)), change: root, refusal: fmt.Sprintf(first, `[]`)},
 		"success as a failure":       {old: secret(second), obj: secret(`{"pending":[{"name":"b.example.com"}],"result":{"status":"Success"}}`), change: root, refusal: `Secret "x" is invalid: metadata.annotations[keelson.dev/initializers].result.status: Invalid value: "Success": must be 'Failure'`},
 		"no state":                   {old: secret(second), obj: secret(`7`), change: root, refusal: `Secret "x" is invalid: metadata.annotations[keelson.dev/initializers]: Invalid value: "7": must be the state of an initialization in JSON`},
 		"no state before":            {old: secret(`7`), obj: secret(`7`, "k", "v"), want: secret(`7`, "k", "v")},

@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -44,6 +45,32 @@ func TestUpstream(t *testing.T) {
 		if got, err := state.ReadCPUs(write(t, text)); err != nil || got.PolicyName != want.PolicyName || got.DefaultCPUSet != want.DefaultCPUSet || len(got.Entries) != 0 {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
+	}
+}
+
+// TestEmptyMemory: a file of an older kubelet that has given nothing away, whose checksum is of empty maps.
+func TestEmptyMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := state.WriteMemory(path, state.Memory{PolicyName: "None"}); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file map[string]any
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, later := range []string{"data", "dataChecksum", "entries", "machineState"} {
+		delete(file, later)
+	}
+	if data, err = json.Marshal(file); err != nil {
+		t.Fatal(err)
+	}
+	got, err := state.ReadMemory(write(t, string(data)))
+	if err != nil || got.PolicyName != "None" || len(got.Entries)+len(got.MachineState) > 0 {
+		t.Errorf("of %s: %+v, %v", data, got, err)
 	}
 }
 
