@@ -1,6 +1,6 @@
-// Initializer is an initializer of secrets: it rejects those that are too short before anybody has seen them. The program
-// starts a control plane with it and creates two secrets. With a kubeconfig file as its argument it serves a cluster that
-// runs instead, such as one of
+// Initializer has two initializers: one of secrets, which rejects those that are too short before anybody has seen them, and
+// one of pods, which injects a sidecar into those that ask for it before they are scheduled. The program starts a control
+// plane with both and creates some. With a kubeconfig file as its argument it serves a cluster that runs instead, such as
 //
 //	cluster --enable-admission-plugins Initializers
 package main
@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/client/kubeconfig"
 	"github.com/keelson-dev/keelson/cluster"
 	"github.com/keelson-dev/keelson/cluster/initializers"
+	"github.com/keelson-dev/keelson/lifecycle"
 )
 
 func main() {
@@ -59,21 +60,28 @@ func run(ctx context.Context, args []string) (err error) {
 	return create(ctx, c.Config())
 }
 
-// serve runs the initializer.
+// serve runs the initializers.
 func serve(ctx context.Context, config *rest.Config) error {
-	i, err := New(config)
+	secrets, err := New(config, secretsName, corev1.SchemeGroupVersion.WithResource("secrets"), longEnough)
 	if err != nil {
 		return err
 	}
-	return i.Run(ctx)
+	pods, err := New(config, sidecarName, corev1.SchemeGroupVersion.WithResource("pods"), withSidecar)
+	if err != nil {
+		return err
+	}
+	return lifecycle.Group(secrets, pods).Run(ctx)
 }
 
 const configuration = `{
-	"apiVersion": "admissionregistration.k8s.io/v1alpha1", "kind": "InitializerConfiguration", "metadata": {"name": "secrets"},
-	"initializers": [{"name": "` + name + `", "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"]}]}]
+	"apiVersion": "admissionregistration.k8s.io/v1alpha1", "kind": "InitializerConfiguration", "metadata": {"name": "example"},
+	"initializers": [
+		{"name": "` + secretsName + `", "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"]}]},
+		{"name": "` + sidecarName + `", "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}]}
+	]
 }`
 
-// configure has the server wait for the initializer.
+// configure has the server wait for the initializers.
 func configure(ctx context.Context, config *rest.Config) error {
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -87,7 +95,7 @@ func configure(ctx context.Context, config *rest.Config) error {
 	return err
 }
 
-// create creates two secrets.
+// create creates two secrets and two pods.
 func create(ctx context.Context, config *rest.Config) error {
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -97,6 +105,21 @@ func create(ctx context.Context, config *rest.Config) error {
 		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "login-"}, StringData: map[string]string{"password": password}}
 		_, err := c.CoreV1().Secrets("default").Create(ctx, s, metav1.CreateOptions{})
 		fmt.Printf("%q: %s\n", password, verdict(err))
+	}
+	for _, name := range []string{"plain", "meshed"} {
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{sidecarLabel: fmt.Sprint(name == "meshed")}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "registry.example.com/app:1"}}},
+		}
+		p, err := c.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		fmt.Printf("pod %s:", name)
+		for _, container := range append(p.Spec.InitContainers, p.Spec.Containers...) {
+			fmt.Print(" ", container.Name)
+		}
+		fmt.Println()
 	}
 	return nil
 }

@@ -9,4 +9,6 @@ func Example() {
 	// Output:
 	// "correct horse battery staple": created
 	// "1234": data[password], Invalid value: "": must have at least 8 bytes
+	// pod plain: app
+	// pod meshed: proxy app
 }
