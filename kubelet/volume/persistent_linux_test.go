@@ -88,9 +88,7 @@ func TestLocalMountOptions(t *testing.T) {
 		"bind":    {[]string{"bind"}, "rw", ""}, "defaults": {[]string{"defaults"}, "rw", ""},
 		"suid": {[]string{"suid"}, "rw", ""}, "dev": {[]string{"dev"}, "rw", ""}, "exec": {[]string{"exec"}, "rw", ""},
 		"nosuid": {[]string{"nosuid"}, "nosuid", ""}, "nodev": {[]string{"nodev"}, "nodev", ""},
-		"noatime": {[]string{"noatime"}, "noatime", ""}, "nodiratime": {[]string{"nodiratime"}, "nodiratime", ""},
-		"relatime": {[]string{"relatime"}, "relatime", ""},
-		"unknown":  {[]string{"noexec", "hard"}, "", `MountVolume.SetUp failed for volume "pv-data" : mount option "hard" is not supported for local directories`},
+		"unknown": {[]string{"noexec", "hard"}, "", `MountVolume.SetUp failed for volume "pv-data" : mount option "hard" is not supported for local directories`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim, pv := claimed("data", localSource(t.TempDir()))
