@@ -14,17 +14,17 @@ import (
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
-// What a reader was given by an index stays as it was, however the objects change; what it reads then is in the order of
-// keys, also in namespaces whose names begin alike.
-func TestLiveIndex(t *testing.T) {
+// openLive returns ConfigMaps of a registry that keeps little history, and a live reader of them.
+func openLive(t *testing.T) (*registry.Resource, *registry.Live[*corev1.ConfigMap]) {
+	t.Helper()
 	reg, err := registry.New(memory.New(memory.Options{}), sorts(), registry.Options{History: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- reg.Run(ctx) }()
-	defer func() { cancel(); <-ended }()
+	t.Cleanup(func() { cancel(); <-ended })
 	if err := reg.WaitSynced(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -33,6 +33,14 @@ func TestLiveIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return res, live
+}
+
+// What a reader was given by an index stays as it was, however the objects change; what it reads then is in the order of
+// keys, also in namespaces whose names begin alike.
+func TestLiveIndex(t *testing.T) {
+	ctx := t.Context()
+	res, live := openLive(t)
 	live.AddIndex("parity", func(cm *corev1.ConfigMap) []string { return strings.Split(cm.Labels["in"], "-") })
 	namespaces := []string{"a", "a-b", "a0", "ab", "b"}
 	type state struct{ given, was []*corev1.ConfigMap }

@@ -321,22 +321,8 @@ func testSource(t *testing.T) {
 
 // TestLive: a live reader shows each write at once, by name, by namespace and by index.
 func TestLive(t *testing.T) {
-	reg, err := registry.New(memory.New(memory.Options{}), sorts(), registry.Options{History: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- reg.Run(ctx) }()
-	defer func() { cancel(); <-ended }()
-	if err := reg.WaitSynced(ctx); err != nil {
-		t.Fatal(err)
-	}
-	res, _ := reg.Resource(configMapsResource)
-	live, err := registry.NewLive[*corev1.ConfigMap](reg, configMapsResource)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx := t.Context()
+	res, live := openLive(t)
 	computed := 0
 	byLabel := func(c *corev1.ConfigMap) []string {
 		computed++

@@ -89,19 +89,19 @@ func allowedBy(b binding, user *authn.Identity) string {
 	return "RBAC: allowed by " + b.describe(user)
 }
 
-// applying yields the bindings that apply to a user: the cluster's in the order of their names, then the namespace's.
-// It allocates nothing for a user of up to seven groups.
+// applying yields the bindings that apply to a user: the cluster's in the order of their names, then the namespace's, for
+// which it looks only then.
 type applying struct {
-	cluster lists[*rbacv1.ClusterRoleBinding]
-	local   lists[*rbacv1.RoleBinding]
+	in        *Sources
+	user      *authn.Identity
+	namespace string // empty when there is nothing more to look for
+	cluster   lists[*rbacv1.ClusterRoleBinding]
+	local     lists[*rbacv1.RoleBinding]
 }
 
 func (z *Authorizer) applying(user *authn.Identity, namespace string) applying {
-	var a applying
+	a := applying{in: &z.in, user: user, namespace: namespace}
 	a.cluster.find(z.in.ClusterRoleBindings, user, "")
-	if namespace != "" {
-		a.local.find(z.in.RoleBindings, user, namespace)
-	}
 	return a
 }
 
@@ -109,6 +109,10 @@ func (z *Authorizer) applying(user *authn.Identity, namespace string) applying {
 func (a *applying) next() (binding, authz.Reasoner, bool) {
 	if b := (*clusterBinding)(a.cluster.next()); b != nil {
 		return b.view(), b, true
+	}
+	if a.namespace != "" {
+		a.local.find(a.in.RoleBindings, a.user, a.namespace)
+		a.namespace = ""
 	}
 	if b := (*localBinding)(a.local.next()); b != nil {
 		return b.view(), b, true
@@ -123,8 +127,8 @@ type named interface {
 
 // lists are the objects indexed under a user and its groups, each list in the order of names.
 type lists[T named] struct {
-	few  [8][]T
-	many [][]T // those for which few has no room
+	few  [8][]T // so that users of few groups need no allocation
+	many [][]T  // those for which few has no room
 	n    int
 }
 

@@ -146,6 +146,9 @@ func within[T metav1.Object](objects []T, namespace string) []T {
 		return objects
 	}
 	from := sort.Search(len(objects), func(i int) bool { return objects[i].GetNamespace() >= namespace })
-	to := from + sort.Search(len(objects)-from, func(i int) bool { return objects[from+i].GetNamespace() > namespace })
+	to := from // The list of a user or a group seldom has many of one namespace, and whoever asks reads them all.
+	for to < len(objects) && objects[to].GetNamespace() == namespace {
+		to++
+	}
 	return objects[from:to:to]
 }

@@ -2,9 +2,9 @@
 //
 //	go run ./internal/racetests PACKAGE...
 //
-// The detector is C code that now and then crashes by itself, in some run of hundreds with a bubble of testing/synctest
-// (https://go.dev/issue/78156 has another such crash). That ends the tests' program with a signal and says nothing about
-// them, so the package is tested once more, and what comes of it then counts. Every other failure counts at once.
+// The detector is C code, which was seen to crash by itself in tests with bubbles of testing/synctest
+// (https://go.dev/issue/78156 is about another such crash). That ends the tests' program with a signal and says nothing
+// about them, so the package is tested once more, and what comes of it then counts. Every other failure counts at once.
 package main
 
 import (

@@ -21,8 +21,8 @@ import (
 //
 // It counts the elements of lists and maps, the targets of pointers, and the text itself for all strings;
 // temporary allocations of the decoder come on top. Quantities count by their exponents, since 1e-99999999 is a number of a
-// hundred million digits to those who parse or compare it, each of which costs more time than memory. It may count too little for a malformed text, which
-// decoding refuses.
+// hundred million digits to those who parse or compare it, each of which costs more time than memory. It may count too
+// little for a malformed text, which decoding refuses.
 type Footprints struct{ shapes sync.Map } // *shape by reflect.Type
 
 // shape describes a type as far as it matters for the footprint.
@@ -41,8 +41,8 @@ type shape struct {
 const (
 	entrySize = 48
 	anySize   = 32
-	// digitSize is what a digit of a quantity counts. A number of 10,000 digits takes 0.1 ms to parse, and more than in
-	// proportion to the digits.
+	// digitSize is what a digit of a quantity counts: time, in effect. A number of 50,000 digits, the most that the limit for
+	// bodies of 3 MiB leaves, takes a third of a millisecond to parse or compare; one of ten million takes seconds.
 	digitSize = 1024
 	// maxDepth is the depth up to which JSON is counted: decoders refuse deeper nesting.
 	maxDepth = 10000

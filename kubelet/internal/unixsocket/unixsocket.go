@@ -27,7 +27,7 @@ func Listen(path string) (net.Listener, error) {
 	}
 	listener, err := net.Listen("unix", short)
 	if err != nil {
-		return nil, fmt.Errorf("listening at %s (%d bytes): %w", path, len(path), ignoreClose(dir, err))
+		return nil, fmt.Errorf("listening at %s (%d bytes): %w", path, len(path), closing(dir, err))
 	}
 	if dir == nil {
 		return listener, nil
@@ -45,7 +45,7 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 	if err != nil {
 		err = fmt.Errorf("connecting to %s (%d bytes): %w", path, len(path), err)
 	}
-	return conn, ignoreClose(dir, err)
+	return conn, closing(dir, err)
 }
 
 // shorten returns a path for an address. If that is not the given one, it leads through the directory returned, which the
@@ -61,8 +61,8 @@ func shorten(path string) (dir *os.File, short string, err error) {
 	return dir, fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)), nil
 }
 
-// ignoreClose closes a directory, if there is one, and returns err.
-func ignoreClose(dir *os.File, err error) error {
+// closing closes a directory, if there is one, and returns err.
+func closing(dir *os.File, err error) error {
 	if dir != nil {
 		_ = dir.Close() // It was only read.
 	}
@@ -79,6 +79,6 @@ type longListener struct {
 // Close implements net.Listener.
 func (l *longListener) Close() error {
 	err := l.Listener.Close()
-	l.once.Do(func() { _ = ignoreClose(l.dir, nil) })
+	l.once.Do(func() { _ = closing(l.dir, nil) })
 	return err
 }
