@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,6 +161,27 @@ func TestRunTells(t *testing.T) {
 	})
 }
 
+// journal is what was logged.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+// take returns what was logged since the last time.
+func (j *journal) take() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	text := j.text.String()
+	j.text.Reset()
+	return text
+}
+
 // hanging never answers about a container, until the caller gives up.
 type hanging struct{ *node }
 
@@ -175,7 +197,7 @@ func (h hanging) UpdateContainerResources(ctx context.Context, id string, r cri.
 func TestRuntimeHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
-		var log bytes.Buffer
+		var log journal
 		a, err := pinning.New(t.TempDir(), machine(), n, hanging{n}, pinning.Options{Settings: onlyCPUs(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
@@ -184,19 +206,18 @@ func TestRuntimeHangs(t *testing.T) {
 		end := runs(t, a)
 		time.Sleep(2*time.Minute - time.Second)
 		synctest.Wait()
-		if log.Len() > 0 {
-			t.Errorf("given up early: %s", &log)
+		if got := log.take(); got != "" {
+			t.Errorf("given up early: %s", got)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := log.String(); strings.Count(got, "failed to update container") != 1 || !strings.Contains(got, "pod=default/stuck container=main cpus=0-7") {
+		if got := log.take(); strings.Count(got, "failed to update container") != 1 || !strings.Contains(got, "pod=default/stuck container=main cpus=0-7") {
 			t.Errorf("%s", got)
 		}
-		log.Reset()
 		period()
 		end()
-		if log.Len() > 0 {
-			t.Errorf("that this ends is no failure of the runtime: %s", &log)
+		if got := log.take(); got != "" {
+			t.Errorf("that this ends is no failure of the runtime: %s", got)
 		}
 	})
 }
