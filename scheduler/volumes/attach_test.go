@@ -140,6 +140,8 @@ func TestDriversOfNodes(t *testing.T) {
 	csi := func(name string) *corev1.PersistentVolume {
 		return from(name, corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "x", VolumeHandle: "h-" + name}})
 	}
+	drivers := csiNode(map[string]int32{"a": 3, "b": 0})
+	drivers.Spec.Drivers[1].Allocatable = &storagev1.VolumeNodeResources{} // which has no limit either
 	run(t, func(t *testing.T, _ *server, v *volumes.Volumes) {
 		want(t, "map[a:3]", fmt.Sprint(v.Limits("n")))
 		want(t, "map[]", fmt.Sprint(v.Limits("m")))
@@ -156,7 +158,7 @@ func TestDriversOfNodes(t *testing.T) {
 			v.AddAttached(node, to)
 			want(t, all, strings.Join(slices.Sorted(maps.Keys(to)), " "))
 		}
-	}, with(csiNode(map[string]int32{"a": 3, "b": 0}), driver("a", ptr.To(true)), driver("must", ptr.To(true)), driver("may", ptr.To(false)), driver("silent", nil),
+	}, with(drivers, driver("a", ptr.To(true)), driver("must", ptr.To(true)), driver("may", ptr.To(false)), driver("silent", nil),
 		csi("1"), csi("2"), csi("3"), disk("4", "n"), attached("a1", "n", "x", ptr.To("1")), attached("a2", "m", "x", ptr.To("2")), attached("a3", "n", "y", ptr.To("3")),
 		attached("a4", "n", "x", ptr.To("4")), attached("a5", "n", "x", ptr.To("gone")), attached("a6", "n", "x", nil), attached("a7", "n", "", ptr.To("2"))))
 }

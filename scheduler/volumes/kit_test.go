@@ -43,6 +43,7 @@ type server struct {
 	capacities  *memory.Store[*storagev1.CSIStorageCapacity]
 	attachments *memory.Store[*storagev1.VolumeAttachment]
 	in          volumes.Sources
+	options     volumes.Options
 
 	mu      sync.Mutex
 	fail    error // of the next writes
@@ -82,7 +83,7 @@ func run(t *testing.T, test func(*testing.T, *server, *volumes.Volumes), prepare
 		for _, f := range prepare {
 			f(s)
 		}
-		v := volumes.New(s.in, s, volumes.Options{})
+		v := volumes.New(s.in, s, s.options)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for _, run := range []func(context.Context) error{
