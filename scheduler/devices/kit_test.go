@@ -88,9 +88,15 @@ func device(name string, changes ...func(*resourcev1.Device)) resourcev1.Device 
 // run runs a test in a bubble with a Devices whose caches are full.
 func run(t *testing.T, o devices.Options, test func(*testing.T, *server, *devices.Devices)) {
 	t.Helper()
+	runNew(t, func(s *server) *devices.Devices { return devices.New(s.in, s, structured.New(), o) }, test)
+}
+
+// runNew is run for a Devices made in another way.
+func runNew(t *testing.T, with func(*server) *devices.Devices, test func(*testing.T, *server, *devices.Devices)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		d := devices.New(s.in, s, structured.New(), o)
+		d := with(s)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for _, run := range []func(context.Context) error{s.in.Nodes.Run, s.in.Claims.Run, s.in.Slices.Run, s.in.Classes.Run, s.in.TaintRules.Run} {
