@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -192,17 +194,22 @@ func TestReadableAtOnce(t *testing.T) {
 	})
 }
 
-// unwritable fails to update.
+// unwritable fails to update, if it has an error.
 type unwritable struct {
 	*blind
 	err error
 }
 
-func (u unwritable) Update(context.Context, string, []byte, int64) (int64, error) { return 0, u.err }
+func (u unwritable) Update(ctx context.Context, key string, value []byte, expected int64) (int64, error) {
+	if u.err != nil {
+		return 0, u.err
+	}
+	return u.blind.Update(ctx, key, value, expected)
+}
 
 // TestRereadIsLogged: a record that can be read again but not be written is logged, unless somebody else has written it.
 func TestRereadIsLogged(t *testing.T) {
-	for err, logged := range map[error]bool{storage.ErrConflict: false, storage.ErrNotFound: false, errors.New("broken"): true} {
+	for err, logged := range map[error]bool{nil: false, storage.ErrConflict: false, storage.ErrNotFound: false, errors.New("broken"): true} {
 		synctest.Test(t, func(t *testing.T) {
 			inner := memory.New(memory.Options{})
 			create(t, open(t, inner, registry.Options{}), "ns", "blind", nil)
@@ -217,7 +224,7 @@ func TestRereadIsLogged(t *testing.T) {
 			if strings.Contains(log.String(), want) != logged || !logged && log.Len() > 0 {
 				t.Errorf("%v: logged %q", err, log.String())
 			}
-			if res.Len() != 0 || len(res.Unreadable("")) != 1 {
+			if readable := err == nil; (res.Len() == 1) != readable || (len(res.Unreadable("")) == 0) != readable {
 				t.Errorf("%v: %d can be read, %v cannot", err, res.Len(), res.Unreadable(""))
 			}
 		})
@@ -296,5 +303,106 @@ func TestSelectableFields(t *testing.T) {
 	}}}
 	if l, err := res.List(t.Context(), registry.ListOptions{Selection: s}); err != nil || len(l.Items) != 1 || !looked {
 		t.Errorf("listed %v, %v, looked at %t", listed(l), err, looked)
+	}
+}
+
+// TestSelectorOfNothing: a selector that selects nothing selects nothing, whatever else is asked for.
+func TestSelectorOfNothing(t *testing.T) {
+	res := openKind(t, memory.New(memory.Options{}), colors(registry.Rules[*corev1.ConfigMap]{}).Kind(), registry.Options{})
+	paint(t, res, "a", "one", "red", "")
+	for _, text := range []string{"", "data.color=red", "data.color!=blue", "metadata.name=one"} {
+		s := registry.Selection{Labels: labels.Nothing(), Fields: fieldSelector(t, text)}
+		if l, err := res.List(t.Context(), registry.ListOptions{Selection: s}); err != nil || len(l.Items) != 0 {
+			t.Errorf("%q: %v, %v", text, listed(l), err)
+		}
+	}
+}
+
+// TestSelectionWithoutFields: objects of a kind without selectable fields have none.
+func TestSelectionWithoutFields(t *testing.T) {
+	res := open(t, memory.New(memory.Options{}), registry.Options{})
+	create(t, res, "a", "one", nil)
+	for text, want := range map[string]int{"data.color=red": 0, "data.color=": 1, "data.color!=red": 1} {
+		if l, err := res.List(t.Context(), registry.ListOptions{Selection: registry.Selection{Fields: fieldSelector(t, text)}}); err != nil || len(l.Items) != want {
+			t.Errorf("%s: %v, %v", text, listed(l), err)
+		}
+	}
+}
+
+// TestPastOfPending: a list at a past revision hides what was pending then, and says how many objects follow if nothing was.
+func TestPastOfPending(t *testing.T) {
+	s := openStage(t)
+	for _, name := range []string{"a", "b"} {
+		if err := s.make(name, nil, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := s.revision()
+	s.begin("x")
+	during := s.revision()
+	s.set("x", nil)
+	after := s.revision()
+	at := func(revision int64) registry.ListOptions {
+		return registry.ListOptions{ResourceVersion: strconv.FormatInt(revision, 10), Match: metav1.ResourceVersionMatchExact}
+	}
+	for revision, want := range map[int64]string{before: "a b", during: "a b", after: "a b x"} {
+		if got := s.names(at(revision)); got != want {
+			t.Errorf("at %d there are %s, want %s", revision, got, want)
+		}
+	}
+	for revision, want := range map[int64]int64{before: 1, during: -1, after: 2} {
+		o := at(revision)
+		o.Limit = 1
+		l, err := s.List(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		remaining := int64(-1)
+		if l.Remaining != nil {
+			remaining = *l.Remaining
+		}
+		if remaining != want {
+			t.Errorf("at %d, %d follow, want %d", revision, remaining, want)
+		}
+	}
+}
+
+// TestEncodingFails: an encoding that fails is told of, and tried again.
+func TestEncodingFails(t *testing.T) {
+	res := open(t, memory.New(memory.Options{}), registry.Options{})
+	create(t, res, "a", "one", nil)
+	item, err := res.Get(t.Context(), "a", "one", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	for _, want := range []error{broken, broken, nil} {
+		b, err := item.Encoded(registry.Form{Media: "test"}, func(registry.Object) ([]byte, error) { return []byte("x"), want })
+		if !errors.Is(err, want) || want == nil && string(b) != "x" {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+}
+
+// TestEncodingsThatJustFit: encodings that take all of the memory that they may take are kept.
+func TestEncodingsThatJustFit(t *testing.T) {
+	res := open(t, memory.New(memory.Options{}), registry.Options{EncodingBytes: 600})
+	builds := 0
+	for range 3 {
+		for _, name := range []string{"one", "two"} {
+			if builds < 2 {
+				create(t, res, "a", name, nil)
+			}
+			item, err := res.Get(t.Context(), "a", name, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := item.Encoded(registry.Form{Media: "test"}, func(registry.Object) ([]byte, error) { builds++; return make([]byte, 300), nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if builds != 2 {
+		t.Errorf("encoded %d times", builds)
 	}
 }

@@ -3,6 +3,7 @@ package custom_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -283,6 +284,92 @@ func TestNullInDefault(t *testing.T) {
 		obj, _, err := r.Storage().Decode([]byte(`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"}` + spec + `}`))
 		if err != nil || jsonOf(t, obj.Object["spec"]) != want {
 			t.Errorf("%s was decoded as %v, %v", spec, obj, err)
+		}
+	}
+}
+
+// TestReadDashesAfterBlank: a single blank is enough to make a line of dashes part of a text.
+func TestReadDashesAfterBlank(t *testing.T) {
+	text := `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+ name: as.example.com
+ annotations: {text: "one
+ --- two"}
+spec:
+ group: example.com
+ scope: Namespaced
+ names: {kind: K, plural: as}
+ versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`
+	crds, err := custom.Read([]byte(text))
+	if err != nil || len(crds) != 1 || crds[0].Annotations["text"] != "one --- two" {
+		t.Errorf("%d definitions, %v", len(crds), err)
+	}
+}
+
+// TestConvertsAllAtOnce: the objects of a list are converted with one call of the webhook, and come back in order and without
+// a type, as all objects of a registry.
+func TestConvertsAllAtOnce(t *testing.T) {
+	crd := parseSpec(t, hook+`
+- {name: v1, served: true, storage: true, schema: {openAPIV3Schema: `+anything+`}}
+- {name: v2, served: true, storage: false, schema: {openAPIV3Schema: `+anything+`}}`)
+	calls := 0
+	r, err := custom.New(crd, custom.Options{Converter: custom.ConverterFunc(func(_ context.Context, objs []object, to schema.GroupVersion) ([]object, error) {
+		calls++
+		for _, u := range objs {
+			u.SetAPIVersion(to.String())
+			u.Object["status"] = map[string]any{"was": u.Object["spec"]}
+		}
+		return objs, nil
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := r.Kind()
+	var stored []registry.Object
+	for _, spec := range []string{"spec: {m: 1}", "spec: {m: 2}", "spec: {m: 3}"} {
+		stored = append(stored, received(t, k, spec))
+	}
+	was := jsonOf(t, stored)
+	all, err := k.Also[0].AllFromStored(t.Context(), stored)
+	if err != nil || len(all) != 3 || calls != 1 {
+		t.Fatalf("%d objects after %d calls, %v", len(all), calls, err)
+	}
+	for n, obj := range all {
+		u := obj.(object)
+		if got, want := jsonOf(t, u.Object["status"]), fmt.Sprintf(`{"was":{"m":%d}}`, n+1); got != want {
+			t.Errorf("%d: status %s, want %s", n, got, want)
+		}
+		if u.GetKind() != "" || u.GetAPIVersion() != "" || u.GetName() == "" {
+			t.Errorf("%d: %v", n, u.Object)
+		}
+	}
+	if is := jsonOf(t, stored); is != was {
+		t.Errorf("the stored objects became %s", is)
+	}
+}
+
+// TestRulesTogether: rules that only kinds that preserve unknown fields may have are not forgotten where there are two of
+// them.
+func TestRulesTogether(t *testing.T) {
+	one, other := []apiextensionsv1.JSONSchemaProps{{MaxProperties: new(int64(0))}}, apiextensionsv1.JSONSchemaProps{Type: "integer"}
+	for name, s := range map[string]apiextensionsv1.JSONSchemaProps{
+		"patterns and one of":            {PatternProperties: map[string]apiextensionsv1.JSONSchemaProps{"^a": other}, OneOf: one},
+		"dependencies and one of":        {Dependencies: apiextensionsv1.JSONSchemaDependencies{"a": {Property: []string{"b"}}}, OneOf: one},
+		"patterns and dependencies":      {PatternProperties: map[string]apiextensionsv1.JSONSchemaProps{"^a": other}, Dependencies: apiextensionsv1.JSONSchemaDependencies{"a": {Property: []string{"b"}}}},
+		"one of":                         {OneOf: one},
+		"patterns":                       {PatternProperties: map[string]apiextensionsv1.JSONSchemaProps{"^a": other}},
+		"dependencies":                   {Dependencies: apiextensionsv1.JSONSchemaDependencies{"a": {Property: []string{"b"}}}},
+		"two patterns and two of one of": {PatternProperties: map[string]apiextensionsv1.JSONSchemaProps{"^a": other, "^b": other}, OneOf: append(one, one...)},
+	} {
+		r, err := newOf(&apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": s}}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if errs := r.Storage().Validate(t.Context(), widget(t, "spec: {a: x}")); len(errs) == 0 {
+			t.Errorf("%s: all is valid", name)
 		}
 	}
 }
