@@ -38,8 +38,9 @@ type bench struct {
 	jobFeed  *lag.Source[*batchv1.Job]
 	stored   []*batchv1.CronJob // under older rules
 	// Of the controller: what it asks, if not the API itself, and where failures are logged.
-	client *trial.Client
-	log    *slog.Logger
+	client     *trial.Client
+	log        *slog.Logger
+	controller *cronjob.Controller
 }
 
 func (b *bench) start(t *testing.T) cronjob.Sources {
@@ -65,8 +66,8 @@ func (b *bench) run(t *testing.T, before, test func(*bench)) {
 		if before != nil {
 			before(b)
 		}
-		loop := controllers.NewLoop(cronjob.New(in, asked, &b.events), controllers.Options{Logger: b.log})
-		controllerstest.Go(t, in.CronJobs, in.Jobs, loop)
+		b.controller = cronjob.New(in, asked, &b.events)
+		controllerstest.Go(t, in.CronJobs, in.Jobs, controllers.NewLoop(b.controller, controllers.Options{Logger: b.log}))
 		synctest.Wait()
 		test(b)
 	})

@@ -20,3 +20,13 @@ var (
 	ScheduleText = scheduleText
 	Oldest       = oldest
 )
+
+// Kept returns of how many CronJobs and jobs the controller remembers something.
+func (c *Controller) Kept() (cronJobs, jobs int) {
+	c.recent.mu.Lock()
+	defer c.recent.mu.Unlock()
+	return len(c.recent.statuses), len(c.recent.deleted)
+}
+
+// Remember has the controller remember a CronJob as if it had just written its status.
+func (c *Controller) Remember(cj *batchv1.CronJob) { c.recent.wrote(cj) }

@@ -1,10 +1,13 @@
 package daemonset
 
 import (
+	"reflect"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/controllers"
 )
 
 // The pure parts, for tables.
@@ -63,3 +66,25 @@ func (b Backoff) Delete(generation int64, node string, now time.Time) (time.Dura
 
 // Len returns how many nodes are remembered.
 func (b Backoff) Len() int { return len(b.b.nodes) }
+
+// Kept returns of how many objects the controller remembers something, by what it is.
+func (c *Controller) Kept() map[string]int {
+	all := map[string]int{}
+	for what, of := range map[string]reflect.Value{
+		"expected": reflect.ValueOf(c.seen.expected).Elem().FieldByName("owners"), "sets": reflect.ValueOf(c.seen.sets).Elem().FieldByName("written"),
+		"pods": reflect.ValueOf(c.seen.pods).Elem().FieldByName("written"), "revisions": reflect.ValueOf(c.seen.revisions).Elem().FieldByName("written"),
+	} {
+		if n := of.Len(); n > 0 {
+			all[what] = n
+		}
+	}
+	return all
+}
+
+// Remember has the controller remember something of a set, a pod and a revision, as if it had just written them.
+func (c *Controller) Remember(set *appsv1.DaemonSet, pod *corev1.Pod, revision *appsv1.ControllerRevision) {
+	c.seen.sets.Wrote(set, set.UID)
+	c.seen.pods.Wrote(pod, set.UID)
+	c.seen.revisions.Wrote(revision, set.UID)
+	c.seen.expected.Creations(controllers.KeyOf(set), 1)
+}

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"reflect"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -54,3 +55,24 @@ func Surplus(j *batchv1.Job, active []*corev1.Pod, n int) []*corev1.Pod {
 
 // Record returns the failures in a row that the controller remembers of a job.
 func (c *Controller) Record(k controllers.Key) int32 { return c.records.get(k).failures }
+
+// Kept returns of how many jobs and pods the controller remembers something, by what it is.
+func (c *Controller) Kept() map[string]int {
+	all := map[string]int{}
+	for what, of := range map[string]reflect.Value{
+		"records": reflect.ValueOf(c.records).Elem().FieldByName("jobs"), "expected": reflect.ValueOf(c.expected).Elem().FieldByName("owners"),
+		"written": reflect.ValueOf(c.written).Elem().FieldByName("written"), "pods": reflect.ValueOf(c.writtenPods).Elem().FieldByName("written"),
+	} {
+		if n := of.Len(); n > 0 {
+			all[what] = n
+		}
+	}
+	return all
+}
+
+// Remember has the controller remember something of a job, as if it had looked at it when it went, or finished.
+func (c *Controller) Remember(job *batchv1.Job) {
+	c.records.set(controllers.KeyOf(job), record{failures: 1})
+	c.written.Wrote(job, job.UID)
+	c.expected.Creations(controllers.KeyOf(job), 1)
+}
