@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +33,7 @@ const (
 	scheduler   = "scheduler"
 	controllers = "controllers"
 	kubelet     = "kubelet"
+	proxy       = "kube-proxy"
 )
 
 // swap is one row of the matrix: the parts that are not from the API server's side.
@@ -51,13 +51,16 @@ func (s swap) other() string {
 
 func (s swap) has(part string) bool { return slices.Contains(s.parts, part) }
 
+// proxied reports whether services have a proxy: the one of the row, or that of examples/cluster, which comes with its nodes.
+func (s swap) proxied() bool { return s.has(proxy) || s.server == "keelson" && !s.has(kubelet) }
+
 func (s swap) String() string {
 	return fmt.Sprintf("%s's %s under %s's API server", s.other(), strings.Join(s.parts, ", "), s.server)
 }
 
 func matrix() (all []swap) {
 	for _, server := range []string{"keelson", "upstream"} {
-		for _, parts := range [][]string{{scheduler}, {controllers}, {kubelet}, {scheduler, controllers, kubelet}} {
+		for _, parts := range [][]string{{scheduler}, {controllers}, {kubelet}, {scheduler, controllers, kubelet}, {proxy}} {
 			all = append(all, swap{server, parts})
 		}
 	}
@@ -65,7 +68,7 @@ func matrix() (all []swap) {
 }
 
 // TestSwaps: a Deployment goes through its whole life cycle, in real containers, whichever parts of the cluster are
-// keelson's and which are upstream's.
+// keelson's and which are upstream's. Where there is a proxy, its service answers as long as it has pods.
 func TestSwaps(t *testing.T) {
 	if err := nodetools.Supported(t.Context()); err != nil {
 		if os.Getenv("CI") == "true" || *results != "" {
@@ -73,6 +76,11 @@ func TestSwaps(t *testing.T) {
 		}
 		t.Skip(err)
 	}
+	if !*inside {
+		again(t)
+		return
+	}
+	uplink(t)
 	begun, err := evidence.Begin(*results, "swaps")
 	if err != nil {
 		t.Fatal(err)
@@ -156,13 +164,23 @@ func (s *stage) play(t *testing.T, row swap) {
 	} else {
 		w = s.onUpstream(t, row)
 	}
+	answers := func(want bool) {
+		t.Helper()
+		if row.proxied() {
+			w.answers(t, want)
+		}
+	}
 	w.schedulable(t)
 	w.namespace(t, "shop")
 	w.rollOut(t)
+	answers(true)
 	w.update(t)
+	answers(true)
 	w.scale(t, 5)
 	w.scale(t, 1)
+	answers(true)
 	w.cascade(t)
+	answers(false)
 	w.endNamespace(t, "shop")
 }
 
@@ -190,15 +208,15 @@ func (w *world) schedulable(t *testing.T) {
 func (s *stage) onKeelson(t *testing.T, row swap) *world {
 	t.Helper()
 	var without, flags []string
+	given := row.has(kubelet) || row.has(proxy) // the proxy of examples/cluster comes with its nodes
 	if row.has(scheduler) {
 		without = append(without, "scheduler")
 	}
 	if row.has(controllers) {
-		// Upstream's controller that removes the taint from new nodes waits for DaemonSets, which are not served.
-		without, flags = append(without, "controllers"), append(flags, "--disable-admission-plugins", "TaintNodesByCondition")
+		without = append(without, "controllers")
 	}
 	dir := t.TempDir()
-	if row.has(kubelet) {
+	if given {
 		without = append(without, "nodes")
 	} else {
 		flags = append(flags, "--runtime", "containerd", "--cluster-cidr", "10.77.0.0/16", "--images", s.archives[1])
@@ -215,12 +233,16 @@ func (s *stage) onKeelson(t *testing.T, row swap) *world {
 	if row.has(controllers) {
 		startControllerManager(t, dir)
 	}
-	if row.has(kubelet) {
+	if given {
 		authority, err := pki.Open(filepath.Join(dir, "pki"), "kubernetes")
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.kubelet(t, controlplane.Access{Dir: filepath.Join(dir, "pki"), URL: w.config.Host, Authority: authority}, true)
+		at := controlplane.Access{Dir: filepath.Join(dir, "pki"), URL: w.config.Host, Authority: authority}
+		s.kubelet(t, at, row.has(kubelet))
+		if row.has(proxy) {
+			startProxy(t, at)
+		}
 	}
 	return w
 }
@@ -279,6 +301,9 @@ func (s *stage) onUpstream(t *testing.T, row swap) *world {
 		keep(upstream.ControllerManager)
 	}
 	s.kubelet(t, site.Access, !row.has(kubelet))
+	if row.has(proxy) {
+		runProxy(t, config)
+	}
 	return w
 }
 
@@ -290,7 +315,7 @@ func (s *stage) kubelet(t *testing.T, at controlplane.Access, theirs bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := bundled.New(filepath.Join(dir, "node"), netip.MustParsePrefix("10.78.0.0/24"), s.tools, bundled.Options{Archives: s.archives})
+	n, err := bundled.New(filepath.Join(dir, "node"), pods, s.tools, bundled.Options{Archives: s.archives})
 	if err != nil {
 		t.Fatal(err)
 	}

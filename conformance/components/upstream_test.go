@@ -23,10 +23,9 @@ import (
 )
 
 // TestUpstream: a Deployment goes through its whole life cycle with Kubernetes' scheduler and controller manager in
-// place of keelson's, with kubeadm's flags and the credentials that examples/cluster wrote for them. New nodes are not
-// tainted: upstream's controller that would remove the taint waits for DaemonSets, which keelson does not serve.
+// place of keelson's, with kubeadm's flags and the credentials that examples/cluster wrote for them.
 func TestUpstream(t *testing.T) {
-	w := newWorld(t, "--disable", "scheduler,controllers", "--nodes", "2", "--disable-admission-plugins", "TaintNodesByCondition")
+	w := newWorld(t, "--disable", "scheduler,controllers", "--nodes", "2")
 	startScheduler(t, w.dir)
 	startControllerManager(t, w.dir)
 	w.leaders(t)
