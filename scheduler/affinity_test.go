@@ -70,6 +70,7 @@ func TestPodAffinityOf(t *testing.T) {
 		zone, term("host", app("web"), nil), term("zone", app("db"), nil), term("zone", nil, nil), term("zone", &metav1.LabelSelector{}, nil),
 		term("zone", app("web"), app("x")), term("zone", app("web"), nil, "x"), term("zone", app("web"), nil, "x", "y"), term("zone", app("web"), &metav1.LabelSelector{}),
 		term("zon", app("web"), nil, "e"), term("zone", app("web"), nil, "y"),
+		term("1", app("web"), nil, "abcdefghi1z"), term("11abcdefghi", app("web"), nil, "z"), // the same digits and letters
 	} {
 		a, err := of([]corev1.PodAffinityTerm{one}, nil)
 		if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/client"
 	"github.com/keelson-dev/keelson/events"
 	"github.com/keelson-dev/keelson/informer"
+	"github.com/keelson-dev/keelson/informer/lag"
 	"github.com/keelson-dev/keelson/informer/memory"
 	"github.com/keelson-dev/keelson/scheduler"
 	"github.com/keelson-dev/keelson/scheduler/plugins"
@@ -33,6 +34,7 @@ type server struct {
 	t     *testing.T
 	start time.Time
 	pods  *memory.Store[*corev1.Pod]
+	lag   *lag.Source[*corev1.Pod] // what the scheduler sees of pods
 	nodes *memory.Store[*corev1.Node]
 
 	mu  sync.Mutex
@@ -214,6 +216,7 @@ func runProfile(t *testing.T, p scheduler.Profile, o scheduler.Options, test fun
 
 func newServer(t *testing.T, nodes ...*corev1.Node) *server {
 	s := &server{t: t, start: time.Now(), pods: memory.New[*corev1.Pod](), nodes: memory.New[*corev1.Node]()}
+	s.lag = lag.New[*corev1.Pod](s.pods)
 	for _, n := range nodes {
 		s.nodes.Put(n)
 	}
@@ -225,7 +228,7 @@ func (s *server) schedule(t *testing.T, p scheduler.Profile, o scheduler.Options
 	t.Helper()
 	mutated := informer.Options{DetectMutations: func(err error) { t.Error(err) }}
 	in := scheduler.Sources{
-		Pods:  informer.New[*corev1.Pod](s.pods, mutated),
+		Pods:  informer.New[*corev1.Pod](s.lag, mutated),
 		Nodes: informer.New[*corev1.Node](s.nodes, mutated), Others: s.others,
 	}
 	sched, err := scheduler.New(in, p, s, s, o)
