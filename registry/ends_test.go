@@ -1,0 +1,170 @@
+package registry_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/storage/memory"
+)
+
+// TestReadsAfterTheEnd: what a registry shows can be read after it has ended, as long as the store has nothing newer.
+func TestReadsAfterTheEnd(t *testing.T) {
+	store := memory.New(memory.Options{})
+	reg, err := registry.New(store, []registry.Kind{configMaps()}, registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- reg.Run(ctx) }()
+	if err := reg.WaitSynced(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	res, _ := reg.Resource(configMapsResource)
+	create(t, res, "ns", "a", nil)
+	end()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := res.Get(t.Context(), "ns", "a", ""); err != nil {
+		t.Errorf("nothing is newer: %v", err)
+	}
+	if _, err := store.Create(t.Context(), "/elsewhere", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := res.Get(t.Context(), "ns", "a", ""); err == nil {
+		t.Error("there may be something newer")
+	}
+}
+
+// TestDeletionThatIsNotStored: a deletion that cannot be begun fails.
+func TestDeletionThatIsNotStored(t *testing.T) {
+	broken := errors.New("broken")
+	store := &failing{Store: memory.New(memory.Options{})}
+	res := open(t, store, registry.Options{})
+	obj := config("a", "1")
+	obj.Finalizers = []string{"example.com/x"}
+	if _, err := res.Create(t.Context(), obj, registry.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	store.update = broken
+	if _, gone, err := res.Delete(t.Context(), "ns", "a", registry.DeleteOptions{}); !errors.Is(err, broken) || gone {
+		t.Errorf("gone %t, %v", gone, err)
+	}
+}
+
+// TestPropagationOfASecondDelete: a second delete may ask for another propagation of what is still there.
+func TestPropagationOfASecondDelete(t *testing.T) {
+	res := open(t, memory.New(memory.Options{}), registry.Options{})
+	obj := config("a", "1")
+	obj.Finalizers = []string{"example.com/x"}
+	if _, err := res.Create(t.Context(), obj, registry.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for policy, want := range map[metav1.DeletionPropagation][]string{
+		metav1.DeletePropagationOrphan:     {"example.com/x", metav1.FinalizerOrphanDependents},
+		metav1.DeletePropagationForeground: {"example.com/x", metav1.FinalizerDeleteDependents},
+	} {
+		if _, _, err := res.Delete(t.Context(), "ns", "a", registry.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		o := registry.DeleteOptions{DeleteOptions: metav1.DeleteOptions{PropagationPolicy: &policy}}
+		if _, gone, err := res.Delete(t.Context(), "ns", "a", o); err != nil || gone {
+			t.Fatalf("gone %t, %v", gone, err)
+		}
+		item, err := res.Get(t.Context(), "ns", "a", "")
+		if err != nil || !slices.Equal(item.Object.GetFinalizers(), want) {
+			t.Errorf("%s: %v, %v", policy, item.Object.GetFinalizers(), err)
+		}
+	}
+}
+
+// TestPendingOfOtherSorts: kinds without stored objects have none that are pending.
+func TestPendingOfOtherSorts(t *testing.T) {
+	reg := openWith(t, memory.New(memory.Options{}), registry.Options{Initialization: stages()}, statuses(parts{}), configMaps())
+	res, _ := reg.Resource(statusesResource)
+	if err := res.Hidden(t.Context(), "a", "one"); err != nil {
+		t.Error(err)
+	}
+	if items, err := res.Pending(t.Context()); err != nil || len(items) != 0 {
+		t.Errorf("%v, %v", items, err)
+	}
+}
+
+// TestHiddenWithoutTheStore: the store is not asked about what is there for everybody.
+func TestHiddenWithoutTheStore(t *testing.T) {
+	store := &unsteady{Store: memory.New(memory.Options{})}
+	s := stage{t, open(t, store, registry.Options{Initialization: stages()})}
+	if err := s.make("a", nil, true); err != nil {
+		t.Fatal(err)
+	}
+	s.begin("x")
+	store.revision = errors.New("broken")
+	if err := s.Hidden(t.Context(), "a", "a"); err != nil {
+		t.Errorf("an object that is complete: %v", err)
+	}
+	if err := s.Hidden(t.Context(), "a", "x"); !errors.Is(err, store.revision) {
+		t.Errorf("an object that is pending: %v", err)
+	}
+}
+
+// TestRemovedIsNotReplaced: requests that hold a kind that was removed fail as those for one that never was, and those that
+// hold one that was replaced may be repeated.
+func TestRemovedIsNotReplaced(t *testing.T) {
+	reg := openKinds(t, memory.New(memory.Options{}), configMaps())
+	first, _ := reg.Resource(configMapsResource)
+	second := install(t, reg, configMaps())
+	reg.Remove(configMapsResource)
+	for res, replaced := range map[*registry.Resource]bool{first: true, second: false} {
+		_, err := res.Create(t.Context(), config("a", "1"), registry.CreateOptions{})
+		if !errors.Is(err, registry.ErrNotFound) || errors.Is(err, registry.ErrReplaced) != replaced {
+			t.Errorf("replaced %t: %v", replaced, err)
+		}
+	}
+}
+
+// TestPendingAfterARestart: what was pending when a server ended is hidden by the next one.
+func TestPendingAfterARestart(t *testing.T) {
+	inner := memory.New(memory.Options{})
+	before := stage{t, open(t, inner, registry.Options{Initialization: stages()})}
+	if err := before.make("a", nil, true); err != nil {
+		t.Fatal(err)
+	}
+	before.begin("x")
+	var revisions []int64
+	after := stage{t, open(t, forgetting{inner, &revisions}, registry.Options{Initialization: stages()})}
+	if got := after.names(registry.ListOptions{}); got != "a" {
+		t.Errorf("there are %s", got)
+	}
+	if got := after.names(registry.ListOptions{Selection: registry.Selection{Pending: true}}); got != "a x" {
+		t.Errorf("with those that are pending, there are %s", got)
+	}
+}
+
+// TestModifyBypassesRules: what actions change is stored as it is.
+func TestModifyBypassesRules(t *testing.T) {
+	kind := ruled(registry.Rules[*corev1.ConfigMap]{ValidateUpdate: func(*corev1.ConfigMap, *corev1.ConfigMap) field.ErrorList {
+		return field.ErrorList{field.Forbidden(field.NewPath("data"), "never")}
+	}})
+	reg := openKinds(t, memory.New(memory.Options{}), kind)
+	res, _ := reg.Resource(configMapsResource)
+	create(t, res, "ns", "a", nil)
+	if _, _, err := res.Update(t.Context(), "ns", "a", set("2", ""), registry.UpdateOptions{}); !errors.Is(err, registry.ErrInvalid) {
+		t.Errorf("a client's change: %v", err)
+	}
+	key := registry.ObjectKey{Resource: configMapsResource, Namespace: "ns", Name: "a"}
+	obj, err := reg.Access().Modify(t.Context(), key, func(obj registry.Object) error {
+		obj.(*corev1.ConfigMap).Data = map[string]string{"v": "2"}
+		return nil
+	}, false)
+	if err != nil || obj.(*corev1.ConfigMap).Data["v"] != "2" {
+		t.Errorf("an action's change: %v, %v", obj, err)
+	}
+}
