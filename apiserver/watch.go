@@ -73,30 +73,23 @@ func (c *call) newWatchStream(f format, w *registry.Watch) (*watchStream, error)
 
 // openWatch opens a watch where the client wants it to begin: with an initial state, or at a resource version.
 func (c *call) openWatch(ctx context.Context, o metav1.ListOptions, s registry.Selection) (*registry.List, *registry.Watch, error) {
-	fromState := o.ResourceVersion == "" || o.ResourceVersion == "0"
+	var revision int64
+	if o.ResourceVersion != "" {
+		var err error
+		if revision, err = c.resource.ParseVersion(o.ResourceVersion); err != nil {
+			return nil, nil, err
+		}
+	}
+	state := revision == 0 // as upstream, by the number: 00 is as good as 0
 	if o.SendInitialEvents != nil {
-		if *o.SendInitialEvents {
-			if o.ResourceVersion != "" {
-				if _, err := c.resource.ParseVersion(o.ResourceVersion); err != nil {
-					return nil, nil, err
-				}
-			}
-			return c.resource.ListAndWatch(ctx, s, o.ResourceVersion)
-		}
-		if fromState {
-			l, w, err := c.resource.ListAndWatch(ctx, s, o.ResourceVersion)
-			if l != nil {
-				l.Items = nil
-			}
-			return l, w, err
-		}
+		state = state || *o.SendInitialEvents
 	}
-	if fromState {
-		return c.resource.ListAndWatch(ctx, s, o.ResourceVersion)
-	}
-	revision, err := c.resource.ParseVersion(o.ResourceVersion)
-	if err != nil {
-		return nil, nil, err
+	if state {
+		l, w, err := c.resource.ListAndWatch(ctx, s, o.ResourceVersion)
+		if l != nil && o.SendInitialEvents != nil && !*o.SendInitialEvents {
+			l.Items = nil
+		}
+		return l, w, err
 	}
 	w, err := c.resource.Watch(ctx, s, revision)
 	return nil, w, err
