@@ -5,12 +5,14 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/registry"
+	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/memory"
 )
 
@@ -166,5 +168,96 @@ func TestModifyBypassesRules(t *testing.T) {
 	}, false)
 	if err != nil || obj.(*corev1.ConfigMap).Data["v"] != "2" {
 		t.Errorf("an action's change: %v, %v", obj, err)
+	}
+}
+
+// TestDryUpdateOnStaleServer: a dry update shows what becomes of the newest state.
+func TestDryUpdateOnStaleServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		testStaleServer(t, func(ctx context.Context, res *registry.Resource, _ string) error {
+			item, _, err := res.Update(ctx, "ns", "a", func(ctx context.Context, current registry.Object) (registry.Object, error) {
+				return set(current.(*corev1.ConfigMap).Data["v"]+"!", "")(ctx, current)
+			}, registry.UpdateOptions{DryRun: true})
+			return want(item, err)("new!")
+		})
+	})
+}
+
+// TestSafeDelete: a delete that says that it does not ignore errors is as any other.
+func TestSafeDelete(t *testing.T) {
+	res := open(t, memory.New(memory.Options{}), registry.Options{})
+	create(t, res, "ns", "a", nil)
+	o := registry.DeleteOptions{DeleteOptions: metav1.DeleteOptions{IgnoreStoreReadErrorWithClusterBreakingPotential: new(bool)}}
+	if _, gone, err := res.Delete(t.Context(), "ns", "a", o); err != nil || !gone {
+		t.Errorf("gone %t, %v", gone, err)
+	}
+}
+
+// TestGraceOfOthers: a grace period that others have stored does not hold an object whose kind has none.
+func TestGraceOfOthers(t *testing.T) {
+	store := memory.New(memory.Options{})
+	res := open(t, store, registry.Options{})
+	for name, finalizers := range map[string]string{"a": "", "b": `,"finalizers":["example.com/x"]`} {
+		stored := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"namespace":"ns","name":"` + name + `","uid":"1","deletionTimestamp":"2026-01-02T03:04:05Z","deletionGracePeriodSeconds":30` + finalizers + `}}`
+		if _, err := store.Create(t.Context(), "/registry/configmaps/ns/"+name, []byte(stored)); err != nil {
+			t.Fatal(err)
+		}
+		item, gone, err := res.Delete(t.Context(), "ns", name, registry.DeleteOptions{})
+		if err != nil || gone != (finalizers == "") {
+			t.Fatalf("%s: gone %t, %v", name, gone, err)
+		}
+		if left := item.Object.GetDeletionGracePeriodSeconds(); !gone && (left == nil || *left != 0) {
+			t.Errorf("%s: %v seconds are left", name, left)
+		}
+	}
+}
+
+// TestCreatorIsToldOfWaiting: who creates a pending object learns that the create waits, and nobody else does.
+func TestCreatorIsToldOfWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openStage(t)
+		waiting := false
+		create := func(name string, data map[string]string) error {
+			obj := config(name, "")
+			obj.Namespace, obj.Data = "a", data
+			_, err := s.Create(t.Context(), obj, registry.CreateOptions{Waits: registry.Waits{Waiting: func() { waiting = true }}})
+			return err
+		}
+		if err := create("a", nil); err != nil || waiting {
+			t.Errorf("waited for what is complete: %t, %v", waiting, err)
+		}
+		made := false
+		go func() {
+			if err := create("x", map[string]string{"wait": "1"}); err != nil {
+				t.Error(err)
+			}
+			made = true
+		}()
+		if synctest.Wait(); !waiting || made {
+			t.Errorf("waits %t, returned %t", waiting, made)
+		}
+		s.set("x", nil)
+		if synctest.Wait(); !made {
+			t.Error("it still waits")
+		}
+	})
+}
+
+// TestDropFailedThatIsGone: an object that somebody else deletes at the same time need not be deleted.
+func TestDropFailedThatIsGone(t *testing.T) {
+	inner := memory.New(memory.Options{})
+	s := stage{t, open(t, undeletable{inner, storage.ErrConflict}, registry.Options{Initialization: stages()})}
+	if err := s.make("x", map[string]string{"wait": "1", "why": "never"}, false); err != nil {
+		t.Fatal(err)
+	}
+	item, err := s.GetPending(t.Context(), "a", "x", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, gone, err := open(t, inner, registry.Options{}).Delete(t.Context(), "a", "x", registry.DeleteOptions{}); err != nil || !gone {
+		t.Fatalf("gone %t, %v", gone, err)
+	}
+	if err := s.DropFailed(t.Context(), item); err != nil {
+		t.Error(err)
 	}
 }
