@@ -207,6 +207,28 @@ func TestFailures(t *testing.T) {
 	})
 }
 
+// TestBoundLater: a claim whose volume is not bound to it yet is looked at again.
+func TestBoundLater(t *testing.T) {
+	free := volumeOf(csi())
+	free.Spec.ClaimRef = nil
+	inBubble(t, free, func(b *bench) {
+		controllerstest.Add(b, b.api, claimOf("1Gi", "2Gi"))
+		b.want("")
+		at := client.Target{Resource: core("persistentvolumes"), Name: "data"}
+		pv, err := client.As[*corev1.PersistentVolume](b.api.Others.Get(b.Context(), at))
+		if err != nil {
+			b.Fatal(err)
+		}
+		pv = pv.DeepCopy()
+		pv.Spec.ClaimRef = volumeOf(csi()).Spec.ClaimRef
+		if _, err := b.api.Others.Update(b.Context(), at, pv, metav1.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		b.want("", waiting)
+	})
+}
+
 // A claim that has been enlarged gets an event that says whose turn it is. The API and the cache of it are in memory.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
