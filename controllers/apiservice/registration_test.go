@@ -213,6 +213,30 @@ func TestRegistrationFails(t *testing.T) {
 	}
 }
 
+// TestRegistrationFailsToChange: the same for what was changed, and for what is not served any more.
+func TestRegistrationFailsToChange(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.run()
+		server := &serves{gv: custom}
+		c := w.register(server)
+		w.registers(c, custom, "served", "true 1000 100")
+		fails := func(verb string) {
+			w.Helper()
+			w.api.Inject(faults.Fault{Verb: verb, Err: trial.ErrDown})
+			if _, err := w.reconcile(c, "v1.example.com"); !errors.Is(err, trial.ErrDown) {
+				t.Errorf("%s: %v", verb, err)
+			}
+		}
+		w.patch(at("v1.example.com"), `{"spec":{"versionPriority":7}}`)
+		fails(faults.Update)
+		w.registers(c, custom, "changed", "true 1000 100")
+		server.no = true
+		c.Changed()
+		fails(faults.Delete)
+		w.registers(c, custom, "not served", "none")
+	})
+}
+
 // TestRegistrationWatches: an APIService is looked at when it comes, changes or goes.
 func TestRegistrationWatches(t *testing.T) {
 	inBubble(t, func(w *world) {
