@@ -85,6 +85,29 @@ func TestNotAdmitted(t *testing.T) {
 	equal(t, "a pod with the claim of another", w.has(claimed), "main DEVICES=b")
 }
 
+// TestOrder: containers that run at once share no device, and none has that of an init container behind it.
+func TestOrder(t *testing.T) {
+	w := newWorld(t, deviceplugin.Options{})
+	w.plugin(resourceName, "a", "b", "c")
+	w.admit(pod("large", "main 2", "other 2"), refused+"requested number of devices unavailable for example.com/device. Requested: 2, Available: 1, which is unexpected")
+	p := pod("p", "init1 1", "init2 1")
+	got, err := w.Container(t.Context(), p, &p.Spec.InitContainers[1])
+	equal(t, "the second", fmt.Sprint(got.Env, err), "[{DEVICES a}] <nil>")
+	equal(t, "the pod", w.has(p), "init1 DEVICES=b; init2 DEVICES=a")
+}
+
+// TestBackAgain: a pod is synced when its device is back, even if that is ill.
+func TestBackAgain(t *testing.T) {
+	w := newWorld(t, deviceplugin.Options{})
+	s := w.plugin(resourceName, "a")
+	w.admit(pod("p", "main 1"), "admitted")
+	s.lists()
+	w.counts(resourceName, "0/0")
+	s.lists("a!")
+	w.counts(resourceName, "1/0")
+	w.until("the sync", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return fmt.Sprint(w.synced) == "[p]" })
+}
+
 // TestDevicesThatFallIll: what was reserved may not be there when it is allocated.
 func TestDevicesThatFallIll(t *testing.T) {
 	w := newWorld(t, deviceplugin.Options{})
@@ -149,8 +172,9 @@ func TestWhileThePluginIsAsked(t *testing.T) {
 
 // TestUnwritable: a pod does not get devices of which the next kubelet would not know.
 func TestUnwritable(t *testing.T) {
-	w := newWorld(t, deviceplugin.Options{})
-	w.plugin(resourceName, "a")
+	log := &journal{}
+	w := newWorld(t, deviceplugin.Options{Logger: log.logger()})
+	s := w.plugin(resourceName, "a")
 	p := pod("p", "main 1")
 	w.until("the checkpoint", func() bool { return os.Remove(w.path("kubelet_internal_checkpoint")) == nil })
 	if err := os.MkdirAll(w.path("kubelet_internal_checkpoint/full"), 0o700); err != nil {
@@ -162,6 +186,12 @@ func TestUnwritable(t *testing.T) {
 	const want = `failed to write checkpoint file "kubelet_internal_checkpoint": …`
 	equal(t, "the pod", fmt.Sprint(w.Prepare(t.Context(), p)), "Allocate failed due to "+want)
 	equal(t, "the release of another", fmt.Sprint(w.Release(t.Context(), "q")), want)
+	const said = `msg="Writing checkpoint encountered" when="listing devices"`
+	if log.says(said) {
+		t.Error("a failure is logged that there was not")
+	}
+	s.lists("a", "b")
+	w.until("the failure", func() bool { return log.says(said) })
 }
 
 // TestCheckpoint: what an earlier kubelet has written is known, except what nobody can read.
@@ -246,11 +276,13 @@ func TestChanged(t *testing.T) {
 	if told() != 0 {
 		t.Error("told of nothing")
 	}
-	w.plugin(resourceName, "a")
+	s := w.plugin(resourceName, "a")
 	w.until("the report", func() bool { return told() > 0 })
 	if look(); told() != 1 {
 		t.Errorf("told %d times", told())
 	}
+	s.stop()
+	w.until("the report of its end", func() bool { return told() == 2 })
 }
 
 // TestLogged: what becomes of plugins is logged, and that the kubelet ends is no failure of theirs.
