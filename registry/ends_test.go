@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-dev/keelson/informer"
 	"github.com/keelson-dev/keelson/registry"
 	"github.com/keelson-dev/keelson/storage"
 	"github.com/keelson-dev/keelson/storage/memory"
@@ -259,5 +260,32 @@ func TestDropFailedThatIsGone(t *testing.T) {
 	}
 	if err := s.DropFailed(t.Context(), item); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestWatchShowsTheLastMatch: a watch that no longer selects an object shows the state that it selected last, under the
+// revision of the change.
+func TestWatchShowsTheLastMatch(t *testing.T) {
+	res := open(t, memory.New(memory.Options{}), registry.Options{})
+	create(t, res, "ns", "a", map[string]string{"l": "x"})
+	_, w, err := res.ListAndWatch(t.Context(), registry.Selection{Labels: selector(t, "l=x")}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	item, _, err := res.Update(t.Context(), "ns", "a", func(_ context.Context, current registry.Object) (registry.Object, error) {
+		obj := current.DeepCopyObject().(registry.Object)
+		obj.SetLabels(map[string]string{"l": "y"})
+		return obj, nil
+	}, registry.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := w.Next(t.Context())
+	if err != nil || len(events) != 1 || events[0].Type != informer.Deleted {
+		t.Fatalf("told of %v, %v", events, err)
+	}
+	obj := events[0].Item.Object
+	if obj.GetLabels()["l"] != "x" || obj.GetResourceVersion() != item.Object.GetResourceVersion() || events[0].Revision != item.Revision {
+		t.Errorf("shown as %v, want the labels of before and version %s", obj, item.Object.GetResourceVersion())
 	}
 }

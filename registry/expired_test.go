@@ -88,7 +88,7 @@ func TestStoreIsReadAtOneRevision(t *testing.T) {
 // TestForeignKeys: what is in the store under keys of no kind is left alone.
 func TestForeignKeys(t *testing.T) {
 	store := memory.New(memory.Options{})
-	foreign := []string{registry.Root, registry.Root + "x", registry.Root + "x/y", registry.Root + "/", registry.Root + "configmaps"}
+	foreign := []string{registry.Root, registry.Root + "x", registry.Root + "x/y", registry.Root + "/", registry.Root + "configmaps", registry.Root + "configmapsx/ns/b"}
 	for _, key := range foreign {
 		if _, err := store.Create(t.Context(), key, []byte("x")); err != nil {
 			t.Fatal(err)
