@@ -73,6 +73,28 @@ func TestWatch(t *testing.T) {
 	})
 }
 
+// TestOtherOwners: slices that have more owners stay as they are.
+func TestOtherOwners(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.put(service(), custom(corev1.EndpointSubset{Addresses: addresses("192.0.2.1")}))
+		name := b.slices()[0].Name
+		for _, other := range []metav1.OwnerReference{
+			{APIVersion: "example.com/v1", Kind: "Database", Name: "db", UID: "another"}, {APIVersion: "v1", Kind: "Endpoints", Name: "web", UID: "another"},
+		} {
+			b.api.Reset()
+			change(b, at(resource, name), func(e *discoveryv1.EndpointSlice) { e.OwnerReferences = append(e.OwnerReferences, other) })
+			change(b, at(endpoints, "db"), func(e *corev1.Endpoints) {
+				metav1.SetMetaDataAnnotation(&e.ObjectMeta, corev1.LastAppliedConfigAnnotation, other.Name)
+			})
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if wrote := b.api.Writes(); len(wrote) != 0 {
+				b.Errorf("owned by %s %s, too: wrote %v", other.Kind, other.Name, wrote)
+			}
+		}
+	})
+}
+
 func TestRetry(t *testing.T) {
 	c := endpointslicemirroring.New(endpointslicemirroring.Sources{EndpointSlices: informer.New[*discoveryv1.EndpointSlice](nil, informer.Options{})}, nil, nil, endpointslicemirroring.Options{})
 	if got, want := c.Retry(), (controllers.Retry{First: time.Second, Max: 100 * time.Second, Limit: 15}); got != want {

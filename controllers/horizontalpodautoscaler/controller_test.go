@@ -326,6 +326,16 @@ func TestZero(t *testing.T) {
 		b.wantReplicas("web", 2)
 		b.wantEvents("Normal SuccessfulRescale New size: 2; reason: Current number of replicas below Spec.MinReplicas")
 	})
+	// Or more, if its metrics say so.
+	steps(t, horizontalpodautoscaler.Options{}, 2, 0, zero, func(b *bench) {
+		b.wantReplicas("web", 0)
+		b.events.Take()
+		b.metrics.set(asked(3))
+		b.change("web", func(a *hpa) { a.Spec.MinReplicas = new(int32(2)) })
+		b.after(15 * time.Second)
+		b.wantReplicas("web", 3)
+		b.wantEvents("Normal SuccessfulRescale New size: 3; reason: Service metric hits above target")
+	})
 	// Without such metrics it stays.
 	steps(t, horizontalpodautoscaler.Options{}, 2, 0, zero, func(b *bench) {
 		b.wantReplicas("web", 0)
