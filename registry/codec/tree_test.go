@@ -192,3 +192,29 @@ func TestSameWithoutEncoding(t *testing.T) {
 		}
 	}
 }
+
+// TestTreesThatCannotBeEncoded: what cannot be encoded is an error wherever it is.
+func TestTreesThatCannotBeEncoded(t *testing.T) {
+	bad := math.NaN()
+	for name, v := range map[string]any{
+		"a field": bad, "an item": []any{int64(1), bad}, "a field of an item": []any{map[string]any{"a": bad}}, "an item of an item": []any{[]any{bad}},
+		"a field below": map[string]any{"a": map[string]any{"b": bad}},
+	} {
+		if data, err := codec.Body(&unstructured.Unstructured{Object: map[string]any{"x": v}}); err == nil {
+			t.Errorf("%s: %s", name, data)
+		}
+	}
+}
+
+// TestOwnType: an object that is of another type than the one asked for keeps its own.
+func TestOwnType(t *testing.T) {
+	gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	for want, content := range map[string]map[string]any{
+		`{"apiVersion":"x/v1","kind":"Y"}`:       {"apiVersion": "x/v1", "kind": "Y"},
+		`{"kind":"ConfigMap","apiVersion":"v1"}`: {},
+	} {
+		if data, err := codec.JSON(gvk, &unstructured.Unstructured{Object: content}); err != nil || string(data) != want {
+			t.Errorf("%s, %v, want %s", data, err, want)
+		}
+	}
+}
