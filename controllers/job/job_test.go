@@ -162,7 +162,7 @@ func TestBackoffLimit(t *testing.T) {
 
 // TestRestartsInPlace: the limit applies to restarts of containers, too.
 func TestRestartsInPlace(t *testing.T) {
-	for limit, restarts := range map[int32]int32{0: 1, 2: 2, 3: 3} {
+	for limit, restarts := range map[int32]int32{0: 1, 1: 1, 2: 2, 3: 3} {
 		inBubble(t, func(b *bench) {
 			j := newJob(1)
 			j.Spec.BackoffLimit = &limit
@@ -172,6 +172,9 @@ func TestRestartsInPlace(t *testing.T) {
 				target := podAt("work-00001")
 				target.Subresource = "status"
 				update(b, target, func(p *corev1.Pod) {
+					if limit%2 == 0 { // else it is pending
+						p.Status.Phase = corev1.PodRunning
+					}
 					p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", RestartCount: n - 1}}
 					p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "i", RestartCount: 1}}
 				})
