@@ -65,7 +65,7 @@ func explainDecode(data []byte, err error) error {
 		} `json:"users"`
 	}
 	if boundedyaml.Unmarshal(data, &file, max(len(data), boundedyaml.Limit)) != nil {
-		return err
+		return boundedyaml.WithoutValues(err)
 	}
 	for _, c := range file.Clusters {
 		if bad := checkBase64("cluster", c.Name, c.Cluster, "certificate-authority-data"); bad != nil {

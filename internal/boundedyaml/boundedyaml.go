@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	yamlv2 "go.yaml.in/yaml/v2"
 	yamlv3 "go.yaml.in/yaml/v3"
@@ -34,7 +35,21 @@ var (
 	ErrTooLarge = errors.New("YAML is too large")
 	// ErrTooDeep means that aliases expand to values nested deeper than MaxDepth.
 	ErrTooDeep = errors.New("YAML is nested too deeply")
+	// ErrKey means that a map has a key that JSON cannot have.
+	ErrKey = errors.New("a key in the YAML is null, a list or a map: quote it")
 )
+
+// WithoutValues returns ErrKey in place of the libraries' errors about such a key. These print what stands behind it, which
+// may be a password.
+func WithoutValues(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := err.Error(); strings.Contains(text, "unsupported map key of type") || strings.Contains(text, "invalid map key") {
+		return ErrKey
+	}
+	return err
+}
 
 // Check returns nil if a text is safe for a reader that follows aliases. Its errors wrap ErrTooLarge or ErrTooDeep, or
 // are those of the parser. A text without aliases is only compared with the limit. One with aliases that cannot be
@@ -119,7 +134,8 @@ func ToJSON(data []byte, limit int) ([]byte, error) {
 	if err := Check(data, limit); err != nil {
 		return nil, err
 	}
-	return yaml.YAMLToJSON(data)
+	document, err := yaml.YAMLToJSON(data)
+	return document, WithoutValues(err)
 }
 
 // ToJSONStrict is ToJSON that refuses equal keys.
@@ -127,7 +143,8 @@ func ToJSONStrict(data []byte, limit int) ([]byte, error) {
 	if err := Check(data, limit); err != nil {
 		return nil, err
 	}
-	return yaml.YAMLToJSONStrict(data)
+	document, err := yaml.YAMLToJSONStrict(data)
+	return document, WithoutValues(err)
 }
 
 // maxDuplicates is how many equal keys are reported, as many as for JSON.
@@ -159,7 +176,7 @@ func Unmarshal(data []byte, into any, limit int) error {
 	if err := Check(data, limit); err != nil {
 		return err
 	}
-	return yaml.Unmarshal(data, into)
+	return WithoutValues(yaml.Unmarshal(data, into))
 }
 
 // FromJSON writes a JSON document as YAML.

@@ -201,3 +201,24 @@ func ExampleToJSON() {
 	fmt.Println(string(data), err)
 	// Output: {"base":{"cpu":1},"web":{"cpu":1}} <nil>
 }
+
+// TestKeys: the error about a key that JSON cannot have does not tell what stands behind it, or in it.
+func TestKeys(t *testing.T) {
+	for _, text := range []string{
+		"{null: S3CRET}", "a: {~: {b: S3CRET}}", "? [S3CRET]\n: a", "? {a: S3CRET}\n: b", "- {? : S3CRET}",
+	} {
+		var into any
+		_, plain := boundedyaml.ToJSON([]byte(text), boundedyaml.Limit)
+		_, strict := boundedyaml.ToJSONStrict([]byte(text), boundedyaml.Limit)
+		for _, err := range []error{plain, strict, boundedyaml.Unmarshal([]byte(text), &into, boundedyaml.Limit)} {
+			if !errors.Is(err, boundedyaml.ErrKey) {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	}
+	for text, want := range map[string]string{"1: a": `{"1":"a"}`, "true: a": `{"true":"a"}`, "1.5: a": `{"1.5":"a"}`, "'null': a": `{"null":"a"}`} {
+		if got, err := boundedyaml.ToJSON([]byte(text), boundedyaml.Limit); err != nil || string(got) != want {
+			t.Errorf("%q: %s, %v", text, got, err)
+		}
+	}
+}
