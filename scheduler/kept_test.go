@@ -16,7 +16,7 @@ func TestNothingIsKept(t *testing.T) {
 	n := node("n", "4", "8Gi")
 	n.Status.Images = []corev1.ContainerImage{{Names: []string{"nginx"}, SizeBytes: 1 << 20}}
 	runProfile(t, profile, scheduler.Options{}, func(t *testing.T, s *server, sched *scheduler.Scheduler) {
-		s.nodes.Put(node("gone", "1", "1Gi"))
+		s.nodes.Put(node("gone", "500m", "1Gi")) // too small for all of them
 		for _, name := range []string{"a", "b"} {
 			s.pods.Put(pod(name, "1", "1Gi"))
 		}
