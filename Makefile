@@ -98,7 +98,7 @@ components: ## Run upstream's scheduler and controller manager, and a controller
 
 .PHONY: swaps
 swaps: etcd $(NODE_TOOLS) ## A deployment's whole life with each part of a cluster swapped for upstream's, and the other way round, as root; writes results/.
-	cd conformance/components && $(GO) test -count=1 -timeout=0 -v -run '^TestSwaps$$' . -results $(CURDIR)/results $(SHOW)
+	(cd conformance/components && $(GO) test -count=1 -timeout=0 -v -run '^TestSwaps$$' . -results $(CURDIR)/results) $(SHOW)
 
 .PHONY: controllerruntime
 controllerruntime: ## Run the suites of controller-runtime by the programs of examples/assets; builds them; writes results/.

@@ -61,13 +61,26 @@ func again(t *testing.T) {
 	}
 }
 
-// uplink gives the network namespace a route to elsewhere, which programs take the host's address from.
+// uplink gives the network namespace a route to elsewhere, which programs take the host's address from. Name servers are out of
+// reach, and say so at once: programs that look up the host's name would wait long for no answer.
 func uplink(t *testing.T) {
 	t.Helper()
-	for _, command := range []string{
+	commands := []string{
 		"ip link set dev lo up", "ip link add uplink0 type veth peer name uplink1", "ip address add 192.0.2.1/24 dev uplink0", "ip link set dev uplink0 up", "ip link set dev uplink1 up",
 		"ip route add default dev uplink0",
-	} {
+	}
+	resolv, err := os.ReadFile("/etc/resolv.conf")
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(resolv)) {
+		if words := strings.Fields(line); len(words) == 2 && words[0] == "nameserver" {
+			if server, err := netip.ParseAddr(words[1]); err == nil && !server.IsLoopback() {
+				commands = append(commands, "ip route replace unreachable "+server.WithZone("").String())
+			}
+		}
+	}
+	for _, command := range commands {
 		words := strings.Fields(command)
 		if out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, out)
