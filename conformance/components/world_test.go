@@ -17,8 +17,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/upstream"
 )
 
-// patience bounds every wait. On an idle machine each takes seconds; upstream's control plane takes two minutes to start on a busy one.
-const patience = 5 * time.Minute
+// patience bounds every wait; on an idle machine each takes seconds.
+const patience = 2 * time.Minute
 
 // world is a running cluster: examples/cluster, or upstream's.
 type world struct {
