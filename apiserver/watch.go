@@ -80,13 +80,10 @@ func (c *call) openWatch(ctx context.Context, o metav1.ListOptions, s registry.S
 			return nil, nil, err
 		}
 	}
-	state := revision == 0 // as upstream, by the number: 00 is as good as 0
-	if o.SendInitialEvents != nil {
-		state = state || *o.SendInitialEvents
-	}
-	if state {
+	initial := o.SendInitialEvents
+	if revision == 0 || initial != nil && *initial { // as upstream, by the number: 00 is as good as 0
 		l, w, err := c.resource.ListAndWatch(ctx, s, o.ResourceVersion)
-		if l != nil && o.SendInitialEvents != nil && !*o.SendInitialEvents {
+		if l != nil && initial != nil && !*initial {
 			l.Items = nil
 		}
 		return l, w, err

@@ -78,14 +78,21 @@ func (r *reluctant) Delete(ctx context.Context, key string, expected int64) (int
 	return r.Store.Delete(ctx, key, expected)
 }
 
+// onReluctant starts a server on such a store, with initializers for secrets, and a log.
+func onReluctant(t *testing.T) (*world, *reluctant, *journal) {
+	t.Helper()
+	inner := memory.New(memory.Options{})
+	t.Cleanup(func() { _ = inner.Close() })
+	store, log := &reluctant{Store: inner}, &journal{}
+	w := start(t, cluster.Options{Store: store, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	w.configure(usual)
+	return w, store, log
+}
+
 // TestSweep: what was rejected and not deleted goes within a minute, when the store can delete it.
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &reluctant{Store: memory.New(memory.Options{})}
-		t.Cleanup(func() { _ = store.Store.(*memory.Store).Close() })
-		log := &journal{}
-		w := start(t, cluster.Options{Store: store, Logger: slog.New(slog.NewTextHandler(log, nil))})
-		w.configure(usual)
+		w, store, log := onReluctant(t)
 		ctx, leave := context.WithCancel(t.Context())
 		for _, name := range []string{"one", "three", "two"} {
 			waits(t, w.secret(ctx, name))
@@ -130,11 +137,7 @@ func TestSweep(t *testing.T) {
 // TestSweepEnds: a server that ends while it deletes rejected objects does not complain of that.
 func TestSweepEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &reluctant{Store: memory.New(memory.Options{})}
-		t.Cleanup(func() { _ = store.Store.(*memory.Store).Close() })
-		log := &journal{}
-		w := start(t, cluster.Options{Store: store, Logger: slog.New(slog.NewTextHandler(log, nil))})
-		w.configure(usual)
+		w, store, log := onReluctant(t)
 		ctx, leave := context.WithCancel(t.Context())
 		waits(t, w.secret(ctx, "one"))
 		leave()

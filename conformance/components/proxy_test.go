@@ -65,6 +65,10 @@ func again(t *testing.T) {
 // reach, and say so at once: programs that look up the host's name would wait long for no answer.
 func uplink(t *testing.T) {
 	t.Helper()
+	links, err := net.Interfaces()
+	if err != nil || len(links) != 1 {
+		t.Fatalf("this is not a network namespace of its own: %v, %v", links, err)
+	}
 	commands := []string{
 		"ip link set dev lo up", "ip link add uplink0 type veth peer name uplink1", "ip address add 192.0.2.1/24 dev uplink0", "ip link set dev uplink0 up", "ip link set dev uplink1 up",
 		"ip route add default dev uplink0",
@@ -99,9 +103,13 @@ func startProxy(t *testing.T, at controlplane.Access) {
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0")
 }
 
-// runProxy runs keelson's proxy, in this process.
-func runProxy(t *testing.T, config *rest.Config) {
+// runProxy runs keelson's proxy, in this process, as the user to whom upstream's roles for proxies are bound.
+func runProxy(t *testing.T, at controlplane.Access) {
 	t.Helper()
+	config, err := at.Config("system:kube-proxy")
+	if err != nil {
+		t.Fatal(err)
+	}
 	sources := services.Sources{
 		Services:       watched[*corev1.Service](t, config, corev1.SchemeGroupVersion, "services"),
 		EndpointSlices: watched[*discoveryv1.EndpointSlice](t, config, discoveryv1.SchemeGroupVersion, "endpointslices"),

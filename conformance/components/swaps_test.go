@@ -302,7 +302,7 @@ func (s *stage) onUpstream(t *testing.T, row swap) *world {
 	}
 	s.kubelet(t, site.Access, !row.has(kubelet))
 	if row.has(proxy) {
-		runProxy(t, config)
+		runProxy(t, site.Access)
 	}
 	return w
 }

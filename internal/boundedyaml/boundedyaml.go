@@ -151,7 +151,8 @@ func ToJSONStrict(data []byte, limit int) ([]byte, error) {
 const maxDuplicates = 100
 
 // Convert is ToJSON that also returns the error of ToJSONStrict, cut to a limited number of lines so that its text is
-// small whatever the input.
+// small whatever the input. The errors about keys are the library's, which tell what stands behind them: they are for whoever
+// has sent the text.
 func Convert(data []byte, limit int) (document []byte, duplicates, err error) {
 	document, duplicates = ToJSONStrict(data, limit)
 	if duplicates == nil {
