@@ -37,7 +37,8 @@ type split struct {
 	imbalance  float64 // of what is left on all nodes
 }
 
-// split returns the best way to take all that is needed from so many of the nodes; nil if there is none.
+// split returns the best way to take all that is needed from so many of the nodes; nil if there is none. Upstream overwrites
+// combinations of four nodes or more after it has chosen one, and then takes CPUs from nodes that balance less well.
 func (p *picker) split(nodes []int, size, group int) *split {
 	var best *split
 	free := p.free.sizes(node)

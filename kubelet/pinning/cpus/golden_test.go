@@ -86,7 +86,7 @@ func choose(t *testing.T, columns []string) string {
 	return mine.String()
 }
 
-// TestChoices: what containers get on many machines, which conformance/nodes/pinning compares with upstream.
+// TestChoices: what containers get on many machines. conformance/nodes/pinning holds the file to upstream.
 func TestChoices(t *testing.T) {
 	const file = "testdata/choices.txt"
 	data, err := os.ReadFile(file)
